@@ -11,26 +11,24 @@ import (
 	"crowsnest/redact"
 )
 
-// armedKeys holds the keys of a rule with `silent` that were seen and have no open episode.
+// armedKeys holds the keys of a rule with `silent` that were read and have no open episode.
 type armedKeys struct {
 	rs *ruleState
 	*quota.Cache[*armedKey]
-	n int // number of armed keys
+	n int // number of armed keys, without disarmed ones
 }
 
-// armedKey is the newest line of one key. If no newer one is read until `silent` is over, it
-// becomes an episode.
+// armedKey is a key with its newest line. If no newer line of the key is read for the time `silent`, an episode opens.
 type armedKey struct {
 	in        *armedKeys
 	key       string
 	values    []redact.Text // values of `by`
 	who       *intake.Identity
-	loose     bool   // see restored.loose
-	namespace string // see episode.namespace
-	mutes     string // key of the unless lines that apply to it
-	// disarmed is set if silence after this line is not a failure, because the line was muted
-	// or refused, or because its pod was deleted. The key is kept so that an older line does
-	// not arm it.
+	loose     bool   // loose as in restored
+	namespace string // namespace as in episode
+	mutes     string // key of the unless lines that apply to this key
+	// disarmed is set if silence after this line is not a failure, because the line was muted or refused, or because
+	// its pod was deleted. A disarmed key is kept so that an older line does not arm it.
 	disarmed bool
 	last     window.Hit
 	logs     intake.Logs
@@ -43,8 +41,7 @@ func newArmedKeys(rs *ruleState) *armedKeys {
 	return a
 }
 
-// accept accepts a line. The line ends the episode of its key and arms the key, if it is the
-// newest line of the key.
+// accept accepts a line. If the line is the newest of its key, it ends the open episode of the key and arms the key.
 func (a *armedKeys) accept(h *window.Hit, now int64) {
 	rs := a.rs
 	values, missing := rs.in.KeyOf(&rs.last, h.Values)
@@ -66,7 +63,7 @@ func (a *armedKeys) accept(h *window.Hit, now int64) {
 	case k != nil && h.T <= k.last.T:
 		return
 	case k == nil && h.T+rs.quietTime() <= rs.groups.steps.readUpTo(values, rs.in.Who, false):
-		return // the silence after this line has already lasted long enough
+		return // the episode that the silence after this line opens would already have expired
 	case k == nil:
 		in := &rs.in
 		k = &armedKey{
@@ -81,7 +78,7 @@ func (a *armedKeys) accept(h *window.Hit, now int64) {
 	was := k.disarmed
 	k.setDisarmed(a.isExcused(values, h.T))
 	if was {
-		k.due.Arm(rs.groups.firing.Group) // the deadline may be earlier than before
+		k.due.Arm(rs.groups.firing.Group) // the deadline may be earlier than the one of the disarmed key
 	}
 	a.Add(k.key, rs.in.Party, k, 1)
 }
@@ -99,7 +96,7 @@ func (a *armedKeys) find() *armedKey {
 	if x == nil || !x.Value.loose {
 		return nil
 	}
-	k, party, disarmed := x.Value, x.Tenant(), x.Value.disarmed // the copy that adopt makes, see ruleState.adopt
+	k, party, disarmed := x.Value, x.Tenant(), x.Value.disarmed // adding the key below sets these fields
 	a.remove(k)
 	k.key, k.who, k.loose = string(in.Key), in.Who, false
 	a.addKey(k, party, disarmed)
@@ -114,15 +111,16 @@ func (a *armedKeys) addKey(k *armedKey, party string, disarmed bool) {
 	a.Add(k.key, party, k, 1)
 }
 
-// isExcused reports whether silence after a line of the hit's key at t is no failure, because a
-// known unless line mutes it, or because its pod was deleted after the line.
+// isExcused reports whether silence after a line of the hit's key at t is no failure, because an unless line mutes it,
+// or because the pod of the key was deleted after the line.
 func (a *armedKeys) isExcused(values []redact.Text, t int64) bool {
 	rs := a.rs
 	return rs.isMuted(values, t) ||
 		rs.departed.Len() > 0 && rs.byPod() && rs.departed.wasDeletedSince(rs.podOfKey(values, rs.in.Labels["namespace"], rs.in.Who), t)
 }
 
-// stillSilent continues an episode whose key was also silent after the line of the hit.
+// stillSilent adds a late line to an open episode. After that line the key was also silent for too long, so the episode
+// continues.
 func (ep *episode) stillSilent(h *window.Hit) {
 	rs := ep.rs
 	ep.newest, ep.lastID = h.T, h.ID
@@ -150,7 +148,7 @@ func (a *armedKeys) remove(k *armedKey) {
 	k.due.Disarm()
 }
 
-// applyUnless applies an unless line at t with this key.
+// applyUnless applies an unless line at t with this key to the armed keys.
 func (a *armedKeys) applyUnless(key string, values []redact.Text, t int64) {
 	a.muteSharing(key, t, false)
 	if a.rs.in.Who != nil {
@@ -179,8 +177,8 @@ func (a *armedKeys) muteSharing(key string, t int64, loose bool) {
 	}
 }
 
-// countEvicted counts an armed key that was dropped to make room. Its silence can no longer be
-// seen.
+// countEvicted counts an armed key that was dropped to make room. The engine cannot notice the silence of a dropped
+// key.
 func (a *armedKeys) countEvicted(_ string, k *armedKey, party string) {
 	if !k.disarmed {
 		a.rs.limits.countLost(a.rs, party, EvictedArmed)
@@ -196,7 +194,7 @@ func (a *armedKeys) removeAll() {
 	a.Purge()
 }
 
-// Due is the time when the silence becomes a failure, or when a disarmed key is forgotten.
+// Due returns the time at which the silence becomes a failure, or at which a disarmed key is forgotten.
 func (k *armedKey) Due() int64 {
 	if k.disarmed {
 		return k.last.T + k.in.rs.quietTime()
@@ -209,7 +207,7 @@ func (k *armedKey) conclude(now int64) {
 	a := k.in
 	x := a.Items[k.key]
 	if x == nil || x.Value != k {
-		return // the new episode was evicted immediately
+		return // the key was evicted after its deadline was reached
 	}
 	rs, party, failed := a.rs, x.Tenant(), !k.disarmed
 	a.remove(k)
@@ -219,7 +217,7 @@ func (k *armedKey) conclude(now int64) {
 	starts := k.last.T + int64(rs.rule.Silent)
 	if l, full := rs.findPlace(party, now); full {
 		rs.overflow.countRefused(k.key, starts, l, now)
-		a.addKey(k, party, true) // nothing is known about the key until its next line
+		a.addKey(k, party, true) // silence is no failure until the next line of the key
 		return
 	}
 	ep := &episode{
@@ -236,10 +234,10 @@ func (k *armedKey) conclude(now int64) {
 	ep.conclude(now) // the episode may already have expired
 }
 
-// keepDisarmed keeps the key of an episode that ended disarmed until its next line.
+// keepDisarmed keeps the key of an ended episode in the disarmed state, so that only a newer line arms it.
 func (a *armedKeys) keepDisarmed(ep *episode, party string) {
 	if ep.endTime() <= a.rs.groups.steps.readUpTo(ep.values, ep.who, ep.loose) {
-		return // the episode has expired, and an older line opens no new one
+		return // the episode has expired, and an older line cannot open another one
 	}
 	ep.rs.in.Copy(&ep.last)
 	k := &armedKey{key: ep.key, values: ep.values, who: ep.who, loose: ep.loose, namespace: ep.namespace, last: ep.last.WithoutRecord(), logs: ep.logs}

@@ -13,9 +13,9 @@ import (
 	"crowsnest/rules"
 )
 
-// awaited are the parts of a rule whose lines a conclusion waits for, with the sources that can
-// serve them. It embeds their watermark. The watermark leaves out lagging streams, because a
-// lagging stream delays only the conclusions that its lines could change.
+// awaited are the parts of a rule for whose lines a conclusion waits, with the group of sources that can serve them.
+// The watermark of the group ignores lagging streams, because a lagging stream delays only the conclusions that its
+// lines could change.
 type awaited struct {
 	*watermark.Group
 	rs    *ruleState
@@ -24,24 +24,24 @@ type awaited struct {
 	lags       []lag // lagging streams that one of the parts may read
 	generation uint64
 
-	waits   []Wait // the waits at waitsAt, without those for lagging streams
+	waits   []Wait // waits at the time waitsAt, without those for lagging streams
 	waitsAt int64
 }
 
-// part is a part of a rule. keyed are the indexes of the values of `by` that its lines share
-// with a key.
+// part is a part of a rule. keyed are indexes in the values of `by`. A line of the part has these values in common with
+// the keys to which it applies.
 type part struct {
 	name     string
 	from     rules.Selector
 	keyed    []int
-	captures func() []string // names that it may capture from a line
+	captures func() []string // returns the names that the part may capture from a line
 }
 
 // lag is a lagging stream whose lines a part may read.
 type lag struct {
 	*watermark.Lag
 	part *part
-	// needs are the values of `by` that every key has to which these lines belong.
+	// needs are the values of `by` that a key must have if lines of the stream belong to it.
 	needs []need
 	who   *intake.Identity
 	// anyone is set if the identity of the stream is not known.
@@ -63,9 +63,8 @@ func (rs *ruleState) newPart(matched matcher.Part, from rules.Selector, shared [
 	return p
 }
 
-// readUpTo returns a time. Every line up to that time that could change a conclusion about a
-// key was read. The key has these values of `by` and this identity, or any identity if loose is
-// set.
+// readUpTo returns the time up to which every line was read that could change a conclusion about a key. The key
+// consists of these values of `by` and the identity who. If loose is set, the key matches any identity.
 func (a *awaited) readUpTo(values []redact.Text, who *intake.Identity, loose bool) int64 {
 	out := a.Watermark()
 	for l := range a.delayingLags(values, who, loose) {
@@ -74,7 +73,7 @@ func (a *awaited) readUpTo(values []redact.Text, who *intake.Identity, loose boo
 	return out
 }
 
-// readUpToForAll is readUpTo for all keys together.
+// readUpToForAll returns the time up to which every line was read that could change a conclusion about any key.
 func (a *awaited) readUpToForAll() int64 {
 	out := a.Watermark()
 	for i := range a.relevantLags() {
@@ -118,9 +117,9 @@ func (a *awaited) relevantLags() []lag {
 	return a.lags
 }
 
-// matchLag finds out to which keys the lines of a lagging stream belong. A name in `by` is
-// looked up in the captures, then in the labels of the stream, then in the fields of the line.
-// So only a label that the stream has and that the part does not capture decides.
+// matchLag determines to which keys the lines of a lagging stream belong. The value of a name in `by` comes from the
+// captures, then from the labels of the stream, then from the fields of the line. Therefore only a label counts that
+// the stream has and that the part does not capture.
 func (rs *ruleState) matchLag(l *watermark.Lag, p *part) lag {
 	out := lag{Lag: l, part: p, who: rs.in.Identity(l.Stream.Labels)}
 	unknown := func(name string) bool { return slices.Contains(l.Stream.Unknown, name) }
@@ -137,9 +136,8 @@ func (rs *ruleState) matchLag(l *watermark.Lag, p *part) lag {
 	return out
 }
 
-// onHoldFor reports whether a conclusion about a key is on hold. group means that it waits for
-// sources; otherwise it waits for lagging streams. waitsFor names the ones that make no
-// progress.
+// onHoldFor reports whether a conclusion about a key is on hold. If group is true, the conclusion waits for sources,
+// otherwise for lagging streams. waitsFor names the sources or streams that make no progress.
 func (a *awaited) onHoldFor(values []redact.Text, who *intake.Identity, loose, group bool, now int64) (onHold bool, waitsFor []string) {
 	if group {
 		waitsFor = a.SilentSources(now)
@@ -152,7 +150,7 @@ func (a *awaited) onHoldFor(values []redact.Text, who *intake.Identity, loose, g
 	return group, waitsFor
 }
 
-// describeWaits says which parts a conclusion about a key waits for, if it is on hold.
+// describeWaits returns the parts for which a conclusion about a key waits, if the conclusion is on hold.
 func (a *awaited) describeWaits(values []redact.Text, who *intake.Identity, loose bool, now int64) []Wait {
 	if a.waitsAt != now {
 		a.waits, a.waitsAt = a.waitsForAll(now), now
@@ -176,20 +174,20 @@ func (a *awaited) waitsForAll(now int64) []Wait {
 		}
 	}
 	if len(unread) > 0 {
-		return unread // no conclusion is possible, whatever the other sources do
+		return unread // without a source for a part, no conclusion is possible, whatever the other sources do
 	}
 	return silent
 }
 
-// groups are the groups of sources that the conclusions of a rule wait for. There is one group
-// unless the parts of the rule have different sources.
+// groups are the groups of sources for which the conclusions of a rule wait. The groups are the same unless the parts
+// of the rule have different sources.
 type groups struct {
-	// steps is the group of `match` or of all steps. The end by quiet, the expiry and the end
-	// of the overflow alert wait for their lines.
+	// steps is the group of `match` or of all steps. An end by quiet, an expiry and the end of the overflow alert wait
+	// for it.
 	steps awaited
 	// firing is the group of the parts whose lines can keep a pending episode from firing.
 	firing awaited
-	// beside is the group of `clear` and `unless`, or of the steps if the rule has neither.
+	// beside is the group of `clear` and `unless`. If the rule has neither, it is the same as steps.
 	beside awaited
 	all    awaited
 	// unread are the distinct selectors of the parts whose streams no source reads.
@@ -272,7 +270,7 @@ func (g *groups) onHold(now int64) bool {
 	return g.steps.IsServed() && (g.all.OnHold(now) || g.firing.OnHold(now) || g.beside.OnHold(now))
 }
 
-// awaits returns what the next conclusion about the episode waits for.
+// awaits returns the group for which the next conclusion about the episode waits.
 func (ep *episode) awaits() *awaited {
 	if ep.isFiringNext() {
 		return &ep.rs.groups.firing
@@ -280,13 +278,11 @@ func (ep *episode) awaits() *awaited {
 	return &ep.rs.groups.steps
 }
 
-// ReadUpTo returns the time up to which the lines were read that the next conclusion waits
-// for.
+// ReadUpTo returns the time up to which all lines were read that could change the next conclusion about the episode.
 func (ep *episode) ReadUpTo() int64 { return ep.awaits().readUpTo(ep.values, ep.who, ep.loose) }
 
-// awaits returns what the conclusion about the lapse waits for. A lapse that a clear line ended
-// needs no further line of the steps, because a later line of the failure changes neither that
-// it fired nor its end.
+// awaits returns the group for which the conclusion about the lapse waits. If a clear line ended the lapse, the lines
+// of the steps do not matter, because a later trigger changes neither whether the failure fired nor when it ended.
 func (l *lapse) awaits() *awaited {
 	if l.why == ReasonClear {
 		return &l.ep.rs.groups.beside
@@ -300,10 +296,9 @@ func (k *armedKey) ReadUpTo() int64 {
 	return k.in.rs.groups.firing.readUpTo(k.values, k.who, k.loose)
 }
 
-// Wait is a part of a rule whose lines may not have been read, so that a conclusion has to
-// wait.
+// Wait is a part of a rule whose lines may not all have been read, so that a conclusion has to wait.
 type Wait struct {
-	Part    string   // match, sequence_2, clear or unless, for example
+	Part    string   // name of the part, such as match, sequence_2, clear or unless
 	From    string   // selector of the streams that the part reads
 	Sources []string // sources without progress, sorted; empty if no source reads these streams
 }
@@ -321,7 +316,7 @@ func (w Wait) BriefText() string {
 	return fmt.Sprintf("%d sources make no progress", len(w.Sources))
 }
 
-// String describes the same in a sentence without a full stop.
+// String describes the wait in a sentence without a full stop.
 func (w Wait) String() string {
 	if len(w.Sources) == 0 {
 		return fmt.Sprintf("`%s` waits for lines of %s, which no source reads", w.Part, w.From)

@@ -9,21 +9,19 @@ import (
 	"crowsnest/rules"
 )
 
-// beside holds the clear or the unless lines of a rule. The key of such a line consists of the
-// values of `same` and the identity. It finds the episodes and windows to which the line
-// applies.
+// beside holds the clear lines or the unless lines of a rule. The key of such a line consists of the values of `same`
+// and the identity, and selects the episodes and windows to which the line applies.
 type beside[V any] struct {
-	at      []int // indexes of the values of `same` in the values of `by`
-	lenient bool  // see Config.Unlabelled
-	added   int   // index of the value that rules.ClearOrUnless.NamespaceAdded refers to, or -1
+	at      []int // indexes of the names in `same` within `by`
+	lenient bool  // same as Config.Unlabelled
+	added   int   // index in `by` of the namespace that rules.ClearOrUnless.NamespaceAdded added, or -1
 	ofKey   bool  // whether `same` equals `by`
 	// keyOf returns the key of the lines that apply to an episode.
 	keyOf func(ep *episode) string
 
-	lines *quota.Cache[V] // remembered value for each key
-	// older holds the lines from a snapshot without all labels of the identity, by keys
-	// without identity. They count for the streams of every identity, as they did when they
-	// were saved.
+	lines *quota.Cache[V] // value for each key
+	// older holds lines from a snapshot that was written without all labels of the identity. Its keys have no identity,
+	// because these lines apply to the streams of every identity, as they did when they were saved.
 	older map[string]V
 }
 
@@ -44,7 +42,8 @@ func newBeside[V any](r *rules.Rule, a *rules.ClearOrUnless, lenient bool, keyOf
 	return x
 }
 
-// joinKey joins the values of `same` and the identity, and reports whether one is missing.
+// joinKey returns the key that consists of the values of `same` and the identity. missing reports whether a value is
+// missing.
 func (x *beside[V]) joinKey(values []redact.Text, who *intake.Identity) (key string, missing bool) {
 	for _, i := range x.at {
 		missing = missing || values[i] == "" && !x.lenient && i != x.added
@@ -53,8 +52,8 @@ func (x *beside[V]) joinKey(values []redact.Text, who *intake.Identity) (key str
 	return string(append(intake.AppendKey(buf[:0], values, x.at), who.KeySuffix()...)), missing
 }
 
-// get returns the remembered value of a key, and false if there is none. The key was made from
-// values, which are values of `by`.
+// get returns the value of a key, and false if there is none. values are the values of `by` from which the key was
+// made.
 func (x *beside[V]) get(key string, values []redact.Text) (v V, ok bool) {
 	if known := x.lines.Items[key]; known != nil {
 		return known.Value, true
@@ -83,9 +82,8 @@ func (x *beside[V]) sharingEpisodes(rs *ruleState, key string) []*episode {
 	return inOrder(out)
 }
 
-// concernedEpisodes returns the open episodes that a hit with this key and these values applies
-// to. These are the episodes that share the key, and the loose episodes that share it except
-// for the identity.
+// concernedEpisodes returns the open episodes to which a line with this key and these values applies. These are the
+// episodes with the same key, and the loose episodes whose key differs only in the identity.
 func (x *beside[V]) concernedEpisodes(rs *ruleState, key string, values []redact.Text) []*episode {
 	out := x.sharingEpisodes(rs, key)
 	if rs.loose == 0 || rs.in.Who == nil {

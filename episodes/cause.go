@@ -12,17 +12,17 @@ import (
 	"crowsnest/rules"
 )
 
-// Cause is the alert of which another one is a symptom. It must be treated as read-only.
+// Cause is an alert that explains another alert, its symptom. It must be treated as read-only.
 type Cause struct {
 	Fingerprint Fingerprint
 	Alert       string
 	Severity    string
 	Labels      map[string]string
-	Summary     string // summary of the cause when it was first recognized; empty if it has none
+	Summary     string // summary when the alert first became a cause; empty if the alert has none
 	StartsAt    time.Time
 }
 
-// Annotations that only symptoms have.
+// Names of the annotations that only symptoms have.
 const (
 	annotationCause   = "cause_alertname"
 	annotationPrint   = "cause_fingerprint"
@@ -37,18 +37,18 @@ func (c *Cause) annotations() map[string]string {
 	return out
 }
 
-// relation is an episode in its role as a cause. All its symptoms share it.
+// relation describes an episode as a cause. All its symptoms share the relation.
 type relation struct {
 	Cause
-	// summarySource renders the summary; nil once the summary is known. It changes only while both mutexes
-	// of the engine are held.
+	// summarySource renders the summary. It is nil once the summary is known. It changes only while both mutexes of the
+	// engine are held.
 	summarySource *transition
 }
 
 func (r *relation) renderSummary(renderer *render.Renderer) (text string) {
 	defer func() {
 		if p := recover(); p != nil {
-			text = "" // a cause whose summary fails must not quarantine the rule of its symptom
+			text = "" // a cause whose summary panics must not quarantine the rule of its symptom
 		}
 	}()
 	return r.summarySource.renderTexts(renderer).annotations["summary"]
@@ -59,7 +59,7 @@ func (ep *episode) asCause(now int64) *relation {
 		ep.causing = &relation{summarySource: ep.transition(now), Cause: Cause{
 			Fingerprint: ep.print, Alert: ep.rs.rule.Alert, Severity: ep.labels["severity"], Labels: ep.labels, StartsAt: instant.ToTime(ep.starts - ep.moved),
 		}}
-		ep.causing.summarySource.cause = nil // a summary does not repeat the cause of the cause
+		ep.causing.summarySource.cause = nil // the summary of a cause does not mention the cause of that cause
 	}
 	return ep.causing
 }
@@ -67,25 +67,25 @@ func (ep *episode) asCause(now int64) *relation {
 // symptom is the state of an episode as a symptom of others.
 type symptom struct {
 	cause *relation // the current cause; nil if there is none
-	had   *relation // the last cause that it had
-	// earlier are the triggers before base that were read later. recent are the triggers of a
-	// firing episode that a late clear line may still separate from the first one. since is the
-	// first trigger after such a clear line, or zero if there was none.
+	had   *relation // the most recent cause; nil if there never was one
+	// earlier are triggers before baseTrigger that were read later. recent are the triggers of a firing episode that a
+	// late clear line may still separate from the first trigger. since is the time of the first trigger after such a
+	// clear line, or zero if there was none.
 	earlier, recent window.Times
 	since           int64
 	inhibit         inhibition
 	causing         *relation // the episode in its role as a cause; nil if it never was one
 }
 
-// inhibition says whether a receiver may suppress an alert because the alert of its cause
-// fires. This is decided when the alert is first reported as firing. It is never inhibited
-// later, because somebody may have been notified of it.
+// inhibition states whether a receiver may suppress an alert because the alert of its cause fires. This is decided when
+// the alert is first reported as firing. An alert never becomes inhibited later, because somebody may already have been
+// notified of it.
 type inhibition string
 
 const (
 	inhibitOpen inhibition = ""    // the episode has not been reported as firing yet
 	inhibitYes  inhibition = "yes" // the episode has a cause
-	inhibitNo   inhibition = "no"  // the episode has no cause, or lost it
+	inhibitNo   inhibition = "no"  // the episode has no cause, or lost its cause
 )
 
 func (e *Engine) markParticipants() {
@@ -103,16 +103,16 @@ func (e *Engine) markParticipants() {
 	e.unsettled = true
 }
 
-// markUnsettled requests that causes are decided again, because the times, the labels or the
-// state of an episode of the rule changed.
+// markUnsettled makes the engine decide again which episodes are symptoms, because the times, the labels or the state
+// of an episode of the rule changed.
 func (rs *ruleState) markUnsettled() {
 	if rs.participates {
 		rs.unsettled = true
 	}
 }
 
-// relateSymptoms decides which open episodes are symptoms of which. The result depends only on the
-// open episodes, not on the order in which their lines were read.
+// relateSymptoms decides which open episodes are symptoms of which other ones. The result depends only on the open
+// episodes, not on the order in which their lines were read.
 func (e *Engine) relateSymptoms(now int64) {
 	if e.unsettled {
 		e.unsettled = false
@@ -128,14 +128,14 @@ func (e *Engine) relateSymptoms(now int64) {
 			continue
 		}
 		if t.State == StateFiring && ep.inhibit == inhibitOpen {
-			ep.inhibit = inhibitNo // the rule states no cause
+			ep.inhibit = inhibitNo // the rule names no cause
 		}
 		t.cause, t.Inhibit = ep.cause, ep.inhibit == inhibitYes
 	}
 }
 
-// candidates are firing episodes of one cause of a rule. For each key of the labels that must
-// agree, it holds the episode that began first.
+// candidates are the firing episodes of a rule that another rule names as its cause. For each agreementKey it holds the
+// episode that began first.
 type candidates struct {
 	cause    *rules.Cause
 	rs       *ruleState
@@ -170,7 +170,7 @@ func (ep *episode) setCause(rel *relation, inhibits, warm bool) {
 	before := ep.inhibit
 	if ep.state == StateFiring && ep.inhibit != inhibitNo {
 		switch {
-		case !inhibits, warm: // nobody knows what was reported before the warm-up
+		case !inhibits, warm: // nobody knows which alerts were reported before the warm-up
 			ep.inhibit = inhibitNo
 		default:
 			ep.inhibit = inhibitYes
@@ -185,7 +185,7 @@ func (ep *episode) setCause(rel *relation, inhibits, warm bool) {
 	ep.rs.journal.markContinued(ep)
 }
 
-// causeCandidates returns the episodes that can be the cause, and false if there is none.
+// causeCandidates returns the episodes that can be the cause of an episode of rs. It returns false if there is none.
 func (rs *ruleState) causeCandidates(cause *rules.Cause, all map[string]*ruleState) (candidates, bool) {
 	c := candidates{cause: cause, rs: all[cause.Alert]}
 	if c.rs == nil || len(c.rs.open) == c.rs.pending {
@@ -210,10 +210,10 @@ func (rs *ruleState) causeCandidates(cause *rules.Cause, all map[string]*ruleSta
 	return c, len(c.first) > 0
 }
 
-// agreementKey joins the values that must agree between a cause and its symptom. It returns
-// false if a label is absent, because nothing agrees with an absent label. The identity always
-// must agree. If the cause trusts the lines of every namespace, both must come from the same
-// namespace, so that nobody can explain the alerts of other tenants away.
+// agreementKey joins the values that a cause and its symptom must have in common. It returns false if a label is
+// absent, because an absent label equals nothing. The identity must always be the same. If the rule of the cause trusts
+// the lines of every namespace, both must come from the same namespace. Otherwise a tenant could write lines that
+// explain the alerts of another tenant away.
 func (c *candidates) agreementKey(ep *episode) (string, bool) {
 	values := make([]string, 0, len(c.names)+1)
 	for _, name := range c.names {
@@ -252,8 +252,8 @@ func (c *candidates) findCause(ep *episode) *episode {
 	return nil
 }
 
-// earliestBegin is the earliest time at which the failure may have begun, whatever the order in which
-// its lines were read.
+// earliestBegin is the earliest time at which the failure can have begun. It does not depend on the order in which the
+// lines were read.
 func (ep *episode) earliestBegin() int64 {
 	if ep.rs.armed != nil {
 		return ep.newest
@@ -261,7 +261,7 @@ func (ep *episode) earliestBegin() int64 {
 	return ep.openingTrigger()
 }
 
-// latestBegin is the time by which the failure had begun.
+// latestBegin is the latest time at which the failure can have begun.
 func (ep *episode) latestBegin() int64 {
 	if ep.rs.armed != nil {
 		return ep.starts
@@ -282,7 +282,7 @@ func (ep *episode) openingTrigger() int64 {
 		}
 	}
 	t := ep.baseTrigger()
-	quiet := rs.quietTime() + rs.groups.steps.Lateness // the same quiet time as in lapse.isJoinedBy
+	quiet := rs.quietTime() + rs.groups.steps.Lateness // same quiet time as in lapse.isJoinedBy
 	for _, before := range slices.Backward(times) {
 		if before < t && (rs.rule.Clear != nil || t-before <= quiet) {
 			t = before
@@ -295,7 +295,7 @@ func (ep *episode) openingTrigger() int64 {
 // a clear line that was read late.
 func (ep *episode) baseTrigger() int64 { return max(ep.starts, ep.since) }
 
-// resetTriggers replaces the remembered triggers with times, because the episode begins again.
+// resetTriggers replaces the remembered triggers with times, because the episode starts again.
 func (ep *episode) resetTriggers(times window.Times) {
 	ep.earlier, ep.recent, ep.since = nil, nil, 0
 	if ep.rs.participates && ep.rs.rule.Clear != nil {
@@ -304,7 +304,7 @@ func (ep *episode) resetTriggers(times window.Times) {
 	ep.rs.markUnsettled()
 }
 
-// noteTrigger records a trigger, and earlier triggers that a late line reveals.
+// noteTrigger records a trigger, and the earlier triggers that a late line completes.
 func (ep *episode) noteTrigger(trig *window.Trigger) {
 	rs := ep.rs
 	if !rs.participates {
@@ -331,7 +331,7 @@ func (ep *episode) noteTrigger(trig *window.Trigger) {
 	rs.markUnsettled()
 }
 
-// noteClear forgets the triggers up to a clear line at t, which does not end the episode.
+// noteClear drops the triggers up to a clear line at t that does not end the episode.
 func (ep *episode) noteClear(t int64) {
 	if i := ep.earlier.IndexAfter(t); i > 0 {
 		ep.earlier = slices.Clone(ep.earlier[i:])

@@ -6,12 +6,11 @@ import (
 	"crowsnest/episodes/internal/instant"
 )
 
-// ClockSet reports that the clock was set forward or back by d and now shows now. All
-// remembered times move by d, so that an event of two minutes ago stays two minutes ago.
-// Otherwise a clock that was set back would make every line of the next hour late, and one that
-// was set forward would end open episodes and decide those that wait for a recovery. The
-// reported start of an open episode does not change. The times of later hits are those of the
-// new clock (see times.Stamps).
+// ClockSet reports that the clock was set forward or back by d and now shows now. All remembered times move by d, so
+// that an event of two minutes ago stays two minutes ago. Without that, a clock that was set back would make every line
+// of the next hour late. A clock that was set forward would end open episodes and decide episodes that wait for a
+// recovery. The reported start of an open episode does not change. The times of later hits are times of the new clock
+// (see times.Stamps).
 func (e *Engine) ClockSet(d time.Duration, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -15,9 +15,10 @@ import (
 // of a rule.
 type subject interface {
 	watermark.Subject
-	// subjectOf returns the rule, and the start and the key of the episode. An overflow sorts last.
+	// subjectOf returns the rule, and the start and the key of the episode. An overflow has the latest possible start,
+	// so that it sorts last.
 	subjectOf() (rs *ruleState, starts int64, key string)
-	// conclude draws the conclusion once the watermark has reached the deadline.
+	// conclude draws the conclusion after the watermark has reached the deadline.
 	conclude(now int64)
 }
 
@@ -26,15 +27,15 @@ func (k *armedKey) subjectOf() (*ruleState, int64, string) { return k.in.rs, k.D
 func (l *lapse) subjectOf() (*ruleState, int64, string)    { return l.ep.subjectOf() }
 func (o *overflow) subjectOf() (*ruleState, int64, string) { return o.rs, window.Forever, "" }
 
-// inTurn compares deadlines in the order of their evaluation: by rule (its overflow last), then
-// by start, then by key.
+// inTurn compares deadlines for evaluation. They are evaluated by rule, then by start, then by key. The overflow of a
+// rule comes last.
 func inTurn(x, y *watermark.Deadline) int {
 	r, a, k := x.Of.(subject).subjectOf()
 	s, b, l := y.Of.(subject).subjectOf()
 	return cmp.Or(cmp.Compare(r.pos, s.pos), cmp.Compare(a, b), strings.Compare(k, l))
 }
 
-// computeDeadline computes a deadline. If that panics, the rule is quarantined.
+// computeDeadline returns the deadline of a subject. If computing it panics, the rule is quarantined.
 func (e *Engine) computeDeadline(d *watermark.Deadline) (at int64, ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -46,8 +47,8 @@ func (e *Engine) computeDeadline(d *watermark.Deadline) (at int64, ok bool) {
 	return d.Of.Due(), true
 }
 
-// conclude applies the deadlines that the watermarks have reached, and those that follow
-// from them.
+// conclude draws the conclusions of all deadlines that the watermarks have reached, including deadlines that these
+// conclusions set.
 func (e *Engine) conclude(now int64) {
 	for e.due = e.sources.TakeDue(e.safeDue, e.due[:0]); len(e.due) > 0; e.due = e.sources.TakeDue(e.safeDue, e.due[:0]) {
 		slices.SortFunc(e.due, inTurn)
@@ -64,7 +65,7 @@ func (e *Engine) conclude(now int64) {
 func (ep *episode) conclude(now int64) {
 	rs := ep.rs
 	if rs.open[ep.key] != ep {
-		return // an armed key that was silent has just taken its place
+		return // another conclusion of this round displaced the episode
 	}
 	for ep.Due() <= ep.ReadUpTo() {
 		if ep.isFiringNext() {

@@ -16,23 +16,23 @@ import (
 	"crowsnest/redact"
 )
 
-// podDeletedDelay is the time between the deletion of a pod and the end of its episodes. Until
-// then its last lines may be read, and a pod of the same name may start.
+// podDeletedDelay is the time between the deletion of a pod and the end of its episodes. During this time its last
+// lines may be read, and a pod of the same name may start.
 const podDeletedDelay = 5 * time.Minute
 
-// maxDeletedPods is the number of deleted pods that are remembered, which are the newest ones.
+// maxDeletedPods is the maximum number of deleted pods that are remembered. The oldest ones are dropped first.
 const maxDeletedPods = 4096
 
 type podName struct {
 	Namespace, Name string
-	identity        string // identity part of a key
+	identity        string // identity as in the end of a key
 }
 
-// PodDeleted reports that a pod was deleted at t. Its labels are those of its streams, which
-// are namespace, pod, and the labels of the identity. The pod can no longer write a clear line.
-// So podDeletedDelay later, by the clock of Evaluate, the episodes whose key names the pod and
-// that no line has extended since t end with ReasonPodDeleted. A key of a rule with `silent`
-// that names the pod is disarmed at once, and lines up to t do not arm it.
+// PodDeleted reports that a pod was deleted at t. Its labels are the labels of its streams, which are namespace, pod,
+// and the labels of the identity. A deleted pod can no longer write a clear line. Therefore its episodes end with
+// ReasonPodDeleted podDeletedDelay later, by the clock of Evaluate. These are the episodes whose key names the pod and
+// that no line after t has extended. A key of a rule with `silent` that names the pod is disarmed at once, and lines up
+// to t do not arm it.
 func (e *Engine) PodDeleted(pod matcher.Labels, t time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -71,7 +71,7 @@ type podTimes struct{ *simplelru.LRU[podName, int64] }
 func newPodTimes() podTimes { return podTimes{quota.NewLRU[podName, int64](maxDeletedPods)} }
 
 func (d podTimes) noteDeletion(pod podName, t int64) {
-	d.Remove(pod) // so that the entries stay in order of deletion
+	d.Remove(pod) // keeps the entries in the order of deletion
 	d.Add(pod, t)
 }
 
@@ -104,8 +104,8 @@ func (d podTimes) moveTimes(delta int64) {
 
 func (rs *ruleState) byPod() bool { return slices.Contains(rs.rule.By, "pod") }
 
-// namesPod reports whether a key with these values of `by` and this identity, or any identity if
-// loose is set, names the pod. If the key has no namespace, the namespace of the stream counts.
+// namesPod reports whether a key names the pod. The key consists of these values of `by` and the identity who, or any
+// identity if loose is set. If the key has no namespace, the namespace of the stream counts.
 func (rs *ruleState) namesPod(pod podName, values []redact.Text, namespace string, who *intake.Identity, loose bool) bool {
 	name := rs.podOfKey(values, namespace, who)
 	if loose {
@@ -148,8 +148,8 @@ func (e *Engine) disarmDeleted(pod podName, t int64) {
 	}
 }
 
-// forgetDeparted forgets deleted pods whose last lines are so old that no rule with `silent`
-// still waits for the next one.
+// forgetDeparted forgets deleted pods whose last lines are so old that no rule with `silent` still waits for a line
+// after them.
 func (e *Engine) forgetDeparted() {
 	if e.departed.Len() == 0 {
 		return

@@ -13,11 +13,11 @@ import (
 // maxPerClear bounds the displaced alerts of a rule that one clear line can end.
 const maxPerClear = 16
 
-// displacedAlert is an alert that somebody was notified of and that lost its place. Receivers
-// are not notified of its end until the end is known.
+// displacedAlert is a firing alert that was displaced. Receivers are notified of its end only when a clear line shows
+// the end.
 type displacedAlert struct {
 	last   *transition
-	newest int64 // time of its newest trigger
+	newest int64 // time of the newest trigger
 }
 
 // displacedAlerts holds displaced alerts by the key of the clear lines that end them.
@@ -25,8 +25,8 @@ type displacedAlerts struct {
 	byClear *simplelru.LRU[string, []displacedAlert] // nil until an alert is displaced
 }
 
-// rememberDisplaced remembers a displaced alert, whose last transition is x. A rule can have as
-// many displaced as open alerts.
+// rememberDisplaced remembers a displaced alert, whose last transition is x. The number of displaced alerts of a rule
+// is limited to the rule's limit of open alerts.
 func (rs *ruleState) rememberDisplaced(ep *episode, x *transition) {
 	if rs.rule.Clear == nil || ep.noClear || x.State != StateResolved {
 		return
@@ -47,7 +47,7 @@ func (rs *ruleState) addDisplaced(key string, a displacedAlert) {
 	d.byClear.Add(key, append(all, a))
 }
 
-// displacedShare is the number of displaced alerts of each rule that a snapshot contains.
+// displacedShare is the maximum number of displaced alerts per rule in a snapshot.
 func (e *Engine) displacedShare() int {
 	with := 0
 	for _, rs := range e.order {
@@ -58,7 +58,7 @@ func (e *Engine) displacedShare() int {
 	return max(maxClosed/max(with, 1), 1)
 }
 
-// save copies the alerts that were displaced last, up to most of them.
+// save copies the most recently displaced alerts, at most most of them.
 func (d *displacedAlerts) save(most int) (out []saved.Displaced) {
 	if d.byClear == nil {
 		return nil
@@ -87,7 +87,7 @@ func (v *restorer) restoreDisplaced(rs *ruleState, r saved.Rule) {
 	for _, d := range r.Displaced {
 		x := v.transition(d.Closed)
 		if i := slices.IndexFunc(v.journal.closed, func(o *transition) bool { return o.closedKey() == x.closedKey() }); i >= 0 {
-			x = v.journal.closed[i] // the entry of closed has the texts
+			x = v.journal.closed[i] // the transition in closed has the texts
 		}
 		rs.addDisplaced(string(d.Key), displacedAlert{x, d.Trigger})
 	}

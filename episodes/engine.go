@@ -1,13 +1,25 @@
 // Package episodes decides which failures are open.
 //
-// An episode is one failure of one rule and key. The engine accepts hits and the
-// watermarks of the sources, and reports which episodes opened, continued and ended.
-// Positive conclusions (a count, a sequence) are drawn when a hit arrives. Negative
-// ones (no recovery, quiet) wait for the watermark, so that a late line cannot make
-// them false.
+// An episode is one failure of one rule and key. The engine accepts hits and the watermarks of the sources, and reports
+// which episodes opened, continued and ended. Positive conclusions (a count, a sequence) are drawn when a hit arrives.
+// Negative ones (no recovery, quiet) wait for the watermark, so that a late line cannot make them false.
 //
-// The package has no clock, no goroutine, no I/O and no log. Time is a parameter, and the same
-// calls give the same episodes.
+// The package has no clock, no goroutine, no I/O and no log. Time is a parameter, and the same calls give the same
+// episodes.
+//
+// The comments of the package use these terms:
+//
+//   - A key is the values of the names in `by` and the identity, which is the values of the labels in Config.Identity.
+//   - The window of a key holds its recent lines. A trigger is a line with which the condition of `match` or the
+//     sequence becomes true for a key.
+//   - A clear line matches `clear` and ends a failure. An unless line matches `unless` and mutes pending episodes,
+//     which ends them.
+//   - A conclusion is on hold while it waits for a source that makes no progress. A lagging stream was read less far
+//     than its source.
+//   - A lapse is a failure whose end was read before it was certain that the failure would fire.
+//   - A key of a rule with `silent` is armed while its silence would open an episode.
+//   - A tenant, or party, is the namespace, with its cluster, that is charged for an entry of a limit. An episode is
+//     displaced if an episode of another tenant takes its place.
 package episodes
 
 import (
@@ -33,8 +45,7 @@ const (
 	// MaxFuture is the time that a record may be ahead of the clock. Beyond that it counts as
 	// "now".
 	MaxFuture = 10 * time.Minute
-	// keepResolved is the time that a resolved episode is listed and, after a restart, reported
-	// again.
+	// keepResolved is the time for which a resolved episode is listed and, after a restart, reported again.
 	keepResolved = 15 * time.Minute
 
 	maxClosed = 1000 // number of resolved episodes that are listed
@@ -45,28 +56,27 @@ type Config struct {
 	// MaxActive, MaxKeys and MaxHits bound the memory of all rules together. The namespaces of
 	// the streams share it. Critical rules have another quarter that no other rule can use, and
 	// infrastructure namespaces have places of their own; see limits.
-	MaxActive int // open episodes of all rules; default 1000
-	MaxKeys   int // keys with a window and without an episode; default 10000
+	MaxActive int // maximum number of open episodes of all rules; default 1000
+	MaxKeys   int // maximum number of keys with a window and without an episode; default 10000
 	// MaxHits bounds the lines in the windows of those keys and, separately, the lines in
 	// the windows of open episodes; default 100000.
 	MaxHits int
 	// MaxPerNamespace bounds the open episodes that the streams of one namespace cause,
 	// separately for critical and for other rules; default half of MaxActive.
 	MaxPerNamespace int
-	Fingerprints    int // lines that are remembered to find repeats; default 32768
+	Fingerprints    int // number of lines that are remembered to recognise repeats; default 32768
 	// Identity names labels of streams that belong to every key, at most rules.MaxIdentity.
 	// Streams that differ in one of them never share an episode. Nil means
 	// rules.DefaultIdentity, and an empty list means no labels.
 	Identity []string
-	// UpdateEvery is the interval at which Evaluate returns episodes that continue and did not
-	// change state. Each time their texts are rendered again. Zero means at each call.
+	// UpdateEvery is the interval at which Evaluate returns firing episodes that continue unchanged. Their texts are
+	// rendered again each time. Zero means at each call.
 	UpdateEvery time.Duration
 	// Redactor hides the secrets in every key, capture and line before the engine returns them.
 	// Nil redacts nothing.
 	Redactor *redact.Redactor
-	// Unlabelled lets a clear or unless line that lacks a value of `same`
-	// apply to the keys that lack it too. It is for files without stated labels;
-	// in a cluster such a line applies to nothing.
+	// Unlabelled lets a clear or unless line without a value for a name in `same` apply to the keys that lack the value
+	// too. It is for files without stated labels. In a cluster such a line applies to no key.
 	Unlabelled bool
 }
 
@@ -89,26 +99,26 @@ func (c Config) withDefaults() Config {
 // ruleState, episode, lapse and overflow decide what hits and deadlines of a rule mean. None of
 // them has a reference to the engine.
 type Engine struct {
-	// rendering is held while texts are rendered. mu, which Take needs, is free during that
-	// time. rendering is always locked before mu.
+	// rendering is held while texts are rendered. Meanwhile mu is free, so Take does not wait. rendering is always
+	// locked before mu.
 	rendering sync.Mutex
 
 	mu sync.Mutex
 	common
 	rules       map[string]*ruleState
-	order       []*ruleState // in the order of the rule set
+	order       []*ruleState // states of the rules, in the order of the rule set
 	sources     watermark.Sources
-	safeDue     watermark.Compute     // dueOf, which also quarantines a rule that panics
+	safeDue     watermark.Compute     // calls computeDeadline, which quarantines a rule that panics
 	due         []*watermark.Deadline // buffer that conclude reuses
-	recent      *ruleState            // rule of the last hit; nil if none since Swap
+	recent      *ruleState            // state of the rule of the last hit; nil if there was no hit since Swap
 	seen        *quota.Seen
 	blocks      blocks.Encoder[saved.ClosedKey, saved.ClosedTexts]
 	deletedPods podTimes // deleted pods whose episodes have not ended yet
-	lagging     bool     // a source has lagging streams, or had some at the last Evaluate
-	warm        bool     // whether the warm-up that began at warmed goes on
+	lagging     bool     // whether a source has lagging streams, or had some at the last Evaluate
+	warm        bool     // whether a warm-up is in progress; see StartWarmUp
 	warmed      time.Time
 	ahead       int64 // newest corrected time of a line that was too far ahead of the clock
-	// aheadCleared is set if the line of ahead was a clear line.
+	// aheadCleared is set if the line whose corrected time is ahead was a clear line.
 	aheadCleared bool
 
 	total    Totals
@@ -118,11 +128,11 @@ type Engine struct {
 // common is the state that the rules of an engine share.
 type common struct {
 	cfg      Config
-	in       intake.Intake // the hit that is being counted
+	in       intake.Intake // the hit that is being processed
 	journal  journal
 	limits   limits
 	renderer render.Renderer
-	// departed are the deleted pods whose older lines arm no key; see armedKeys.
+	// departed are deleted pods. Their lines from before the deletion do not arm a key.
 	departed podTimes
 	// unsettled is set if an episode of a rule that is a cause or a symptom changed.
 	unsettled bool
@@ -144,9 +154,9 @@ func New(cfg Config) *Engine {
 	return e
 }
 
-// Suspend reports that lines are no longer matched against the rule. Its open episodes
-// stay open, and nothing is concluded from silence, until Swap installs another version
-// of the rule. Suspend does nothing if the rule is unknown or already suspended.
+// Suspend reports that lines are no longer matched against the rule. Its open episodes stay open, and nothing is
+// concluded from silence, until Swap installs another version of the rule. Suspend does nothing if the rule is unknown
+// or already suspended.
 func (e *Engine) Suspend(r *rules.Rule, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -175,7 +185,7 @@ func (e *Engine) drawConclusions(t int64) []*transition {
 	e.journal.dropOld(t)
 	if e.warm {
 		for _, ep := range e.journal.dirty {
-			ep.dirty = false // so that EndWarmUp can mark it again
+			ep.dirty = false // lets EndWarmUp mark the episode again
 		}
 		e.journal.dirty = e.journal.dirty[:0]
 		return slices.DeleteFunc(e.journal.takeChanges(), e.readBack)
@@ -187,7 +197,7 @@ func (e *Engine) drawConclusions(t int64) []*transition {
 	return e.journal.takeChanges()
 }
 
-// addContinued adds the firing episodes that continued to the changes.
+// addContinued adds the firing episodes that continued to the pending changes.
 func (e *Engine) addContinued(now int64) {
 	j := &e.journal
 	for _, ep := range j.dirty {
@@ -206,8 +216,8 @@ func (e *Engine) addContinued(now int64) {
 	j.flooded = j.flooded[:0]
 }
 
-// Episodes returns the open episodes and those resolved in the last 15 minutes, sorted by rule
-// and start. OnHold is the state at now.
+// Episodes returns the open episodes and those resolved in the last 15 minutes, sorted by rule and start. OnHold
+// describes the state at now.
 func (e *Engine) Episodes(now time.Time) []Episode {
 	at := instant.FromTime(now)
 	return e.renderAll(e.listTransitions(at), at)
@@ -227,8 +237,8 @@ func (e *Engine) listTransitions(t int64) (out []*transition) {
 	return append(out, e.journal.closed...)
 }
 
-// StartWarmUp starts rebuilding state from lines that were written before now. The episodes
-// that they open may have been reported already, so those that are still open are reported
+// StartWarmUp starts rebuilding state from lines that were written before now. An earlier process may already have
+// reported the episodes that these lines open. Of these episodes, the ones that are still firing are therefore reported
 // after EndWarmUp. Episodes that later lines open are reported at once.
 func (e *Engine) StartWarmUp(now time.Time) {
 	e.mu.Lock()
@@ -248,12 +258,12 @@ func (e *Engine) EndWarmUp() {
 	e.journal.touchAll(e.order)
 }
 
-// readBack reports whether an episode was opened by a line from before the warm-up.
+// readBack reports whether a line from before the warm-up made the episode of t fire.
 func (e *Engine) readBack(t *transition) bool { return t.Written.Before(e.warmed) }
 
-// runGuarded calls f for one rule and reports whether f returned. If f panics, the rule is
-// quarantined: its hits are ignored, its episodes stay open, and nothing is concluded from its
-// silence until Swap installs another version. Other rules are not affected.
+// runGuarded calls f for one rule and reports whether f returned. If f panics, the rule is quarantined. Then its hits
+// are ignored, its episodes stay open, and nothing is concluded from its silence until Swap installs another version.
+// Other rules are not affected.
 func (e *Engine) runGuarded(rs *ruleState, now int64, f func()) (ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -266,7 +276,7 @@ func (e *Engine) runGuarded(rs *ruleState, now int64, f func()) (ok bool) {
 
 func (e *Engine) quarantineRule(rs *ruleState, now int64) {
 	rs.quarantined = true
-	rs.disarmDeadlines() // other rules share the heap of its deadlines, and computing them may be what panics
+	rs.disarmDeadlines() // the deadlines share a heap with other rules, and computing them may be what panics
 	e.freezeRule(rs, now)
 }
 

@@ -11,15 +11,14 @@ import (
 // State is the state of an episode.
 type State string
 
-// The states. An episode that was pending and ended without firing is
-// reported as StateDropped.
+// The states. A pending episode that ended without firing is reported as StateDropped.
 const (
 	StatePending  State = "pending"
 	StateFiring   State = "firing"
 	StateResolved State = "resolved"
 	StateDropped  State = "dropped"
-	// StateUnwatched is shown to people for an episode that was resolved with ReasonDisplaced;
-	// see ShownState.
+	// StateUnwatched is shown to people instead of StateResolved for an episode that ended with ReasonDisplaced; see
+	// ShownState.
 	StateUnwatched State = "unwatched"
 )
 
@@ -28,15 +27,15 @@ type Reason string
 
 // The reasons.
 const (
-	ReasonClear      Reason = "clear"    // a clear line
-	ReasonQuiet      Reason = "quiet"    // no trigger for keep_firing_for
-	ReasonExpired    Reason = "expired"  // no trigger for expire
-	ReasonMuted      Reason = "muted"    // an unless line while pending
-	ReasonRemoved    Reason = "removed"  // its rule was removed or changed
-	ReasonIdentity   Reason = "identity" // a reload changed its labels
-	ReasonPodDeleted Reason = "gone"     // its pod was deleted
-	// ReasonDisplaced means that a namespace with fewer open episodes needed its place. Whether
-	// the failure is over is unknown, and the rule's overflow alert covers it.
+	ReasonClear      Reason = "clear"    // a clear line was read
+	ReasonQuiet      Reason = "quiet"    // there was no trigger for keep_firing_for
+	ReasonExpired    Reason = "expired"  // there was no trigger for expire
+	ReasonMuted      Reason = "muted"    // an unless line was read while the episode was pending
+	ReasonRemoved    Reason = "removed"  // the rule was removed or changed
+	ReasonIdentity   Reason = "identity" // a reload changed the labels of the alert
+	ReasonPodDeleted Reason = "gone"     // the pod was deleted
+	// ReasonDisplaced means that the episode was displaced by an episode of a namespace with fewer open episodes.
+	// Whether the failure is over is unknown. The rule's overflow alert stands for it.
 	ReasonDisplaced Reason = "displaced"
 )
 
@@ -54,57 +53,56 @@ type Episode struct {
 	Alert       string
 	State       State
 	Reason      Reason // reason of the end; empty while open
-	Silent      bool   // the episode is shown, but nobody is notified
-	Overflow    bool   // stands for all keys beyond the rule's limit
+	Silent      bool   // whether the episode is only shown, and nobody is notified
+	Overflow    bool   // whether the episode stands for all keys beyond the rule's limit
 	// Heartbeat marks the alert that proves that the program works. A receiver must not keep it
 	// firing long after the last report.
 	Heartbeat bool
 
-	// Labels is the identity, which consists of alertname, severity, resolves, the values of
-	// `by` and the rule's labels. External labels are added by the sinks.
+	// Labels are the identity of the alert, which consists of alertname, severity, resolves, the values of `by` and the
+	// rule's labels. The sinks add the external labels.
 	Labels map[string]string
-	// Annotations are rendered, redacted and capped.
+	// Annotations are rendered, redacted and of limited length.
 	Annotations map[string]string
 
-	// Cause is the open alert that this open alert is a symptom of. It is nil if none is known.
+	// Cause is the open alert of which this alert is a symptom. It is nil if no cause is known.
 	Cause *Cause
-	// Inhibit is set if the alert of the cause may stand for this one. The cause was known when
-	// this alert was first reported as firing, has been known since, and is as severe.
+	// Inhibit is set if a receiver may suppress this alert while the alert of the cause fires. This requires that the
+	// cause was known when this alert was first reported as firing, has been known since then, and is at least as
+	// severe.
 	Inhibit bool
 
-	StartsAt time.Time // time of the trigger that opened it; with `silent`, the time when the silence became a failure
-	FiredAt  time.Time // time when the engine concluded that it fires; zero while pending
+	StartsAt time.Time // time of the trigger that opened the episode; with `silent`, the time when the silence became a failure
+	FiredAt  time.Time // time by the clock when the engine concluded that the episode fires; zero while pending
 	LastSeen time.Time // time of the newest trigger
 	EndsAt   time.Time // event time of the end; zero while open
-	// Concluded is the time when the end was concluded; zero while open.
+	// Concluded is the time by the clock when the end was concluded. It is zero while the episode is open.
 	Concluded time.Time
-	// Restored is set while the state is one that was read from a snapshot, and that an earlier
-	// process concluded. The times do not show this, because they are by the clock of that
-	// time, which may have been changed since.
+	// Restored is set while the state is one that an earlier process concluded and that was read from a snapshot. The
+	// times do not show this, because the clock may have been changed since then.
 	Restored bool
-	Written  time.Time   // event time of the line that made it fire, which gives the latency
-	Count    int64       // lines since the window that opened it
-	Line     redact.Text // newest trigger line
-	First    redact.Text // line that opened it
-	Party    string      // namespace, with its cluster, whose share of every limit it uses
-	Origin   string      // the first log of its lines and the number of other logs; empty if unknown
+	Written  time.Time   // event time of the line that made the episode fire, from which the latency is computed
+	Count    int64       // number of lines since the start of the window that opened the episode
+	Line     redact.Text // line of the newest trigger
+	First    redact.Text // line that opened the episode
+	Party    string      // tenant that is charged for the episode in every limit
+	Origin   string      // name of the first log of its lines, and the number of other logs; empty if unknown
 
 	// OnHold is set while a negative conclusion waits for the watermark of a source.
 	OnHold bool
-	// WaitsFor are the sources without progress that the conclusion waits for, sorted. It is
-	// empty if OnHold is not set, if no source reads the streams of the rule's part, or if
-	// the rule is suspended.
+	// WaitsFor are the names of the sources without progress for which the conclusion waits, sorted. It is empty if
+	// OnHold is not set, if no source reads the streams of the rule's part, or if the rule is suspended.
 	WaitsFor []string
-	// Waits are the parts of the rule whose lines the conclusion waits for. It is empty if
-	// OnHold is not set, or if the rule is suspended.
+	// Waits are the parts of the rule for whose lines the conclusion waits. It is empty if OnHold is not set, or if the
+	// rule is suspended.
 	Waits []Wait
 	// Deadline is the next time at which the engine may conclude something without another
 	// line. It is zero if there is none.
 	Deadline time.Time
 }
 
-// ActiveAt returns the time when the failure began, as far as the lines show. That is StartsAt,
-// or with `silent` the time of the last line.
+// ActiveAt returns the time when the failure began, as far as the lines show. This is StartsAt, or with `silent` the
+// time of the last line.
 func (x *Episode) ActiveAt() time.Time {
 	if x.StoppedLines() {
 		return x.LastSeen
@@ -112,8 +110,7 @@ func (x *Episode) ActiveAt() time.Time {
 	return x.StartsAt
 }
 
-// ShownState is the state for people. An episode that lost its place is neither firing nor
-// resolved.
+// ShownState returns the state to show to people. A displaced episode is neither firing nor resolved.
 func (x *Episode) ShownState() State {
 	if x.State == StateResolved && x.Reason == ReasonDisplaced {
 		return StateUnwatched
@@ -121,6 +118,5 @@ func (x *Episode) ShownState() State {
 	return x.State
 }
 
-// StoppedLines reports whether the failure is that the lines of a key stopped, which means that
-// its rule has `silent`.
+// StoppedLines reports whether the failure is the silence of a key, which means that its rule has `silent`.
 func (x *Episode) StoppedLines() bool { return x.Rule != nil && x.Rule.Silent > 0 && !x.Overflow }

@@ -15,16 +15,16 @@ import (
 // journal holds the transitions that Evaluate has yet to return, and the episodes that
 // ended recently.
 type journal struct {
-	changes []*transition  // not returned by Evaluate yet
+	changes []*transition  // transitions that Evaluate has not returned yet
 	dirty   []*episode     // firing episodes that continued since the last update
 	flooded []*overflow    // firing overflows that continued since the last update
 	updated int64          // time of the last update
 	closed  []*transition  // episodes resolved within keepResolved, the oldest first
 	ended   []*pastEpisode // episodes that ended within keepResolved, also those that never fired, with their history
-	// old is the latest time at which dropOld finds nothing to drop; zero if unknown.
+	// old is a time up to which dropOld finds nothing to drop. Zero means unknown.
 	old   int64
 	spans notified.Spans
-	infra func(party string) bool // infra reports whether a party is an infrastructure namespace
+	infra func(party string) bool // infra reports whether a tenant is an infrastructure namespace
 }
 
 func newJournal(infra func(party string) bool) journal {
@@ -36,19 +36,20 @@ func (j *journal) add(t *transition) {
 	j.changes = append(j.changes, t)
 }
 
-// resolve adds a transition that ends an alert, and lists it.
+// resolve adds a transition that ends an alert, and lists the alert as resolved.
 func (j *journal) resolve(t *transition) {
 	j.add(t)
 	j.closed, j.old = append(j.closed, t), 0
 }
 
-// markContinued marks an episode that continued for the next update.
+// markContinued schedules a continuing episode for the next update.
 func (j *journal) markContinued(ep *episode) {
 	if ep.dirty {
 		return
 	}
 	if n := len(j.dirty); n == cap(j.dirty) {
-		// Episodes that ended meanwhile have no update. A recorded scan makes none at all.
+		// Episodes that have ended need no update. Without this, a scan of recorded logs, which makes no updates, would
+		// let the list grow.
 		j.dirty = slices.DeleteFunc(j.dirty, func(o *episode) bool { return !o.dirty })
 		j.dirty = slices.Grow(j.dirty, max(len(j.dirty), 16))
 	}
@@ -81,7 +82,7 @@ func (j *journal) takeChanges() []*transition {
 	return out
 }
 
-// endEpisode reports the end of an episode that is no longer open. x is its last transition.
+// endEpisode reports the end of an episode that was already removed from the open ones. x is its last transition.
 func (j *journal) endEpisode(ep *episode, x *transition, reason Reason, end, now int64) {
 	state := StateResolved
 	if ep.state == StatePending {
@@ -104,8 +105,7 @@ func (j *journal) endEpisode(ep *episode, x *transition, reason Reason, end, now
 	ep.state, ep.dirty = state, false
 }
 
-// noteEnded keeps the history of an ended episode, whose last transition is x, and the line
-// that ended it.
+// noteEnded keeps the history of an ended episode. x is its last transition, and line is the line that ended it.
 func (j *journal) noteEnded(ep *episode, x *transition, line window.Text) {
 	ended := Event{At: x.EndsAt, Kind: EventEnded, Reason: x.Reason}
 	if !line.Empty() {
@@ -133,7 +133,7 @@ func (j *journal) dropOld(now int64) {
 	for n < len(j.closed) && j.closed[n].Concluded.Before(old) {
 		n++
 	}
-	clear(j.closed[:n]) // frees memory when the slice grows next
+	clear(j.closed[:n]) // frees the memory of the dropped transitions when the slice grows next
 	j.closed = j.closed[n:]
 	j.old = math.MaxInt64
 	if len(j.ended) > 0 {
@@ -144,11 +144,11 @@ func (j *journal) dropOld(now int64) {
 	}
 }
 
-// moveTimes adds delta to the times of ended episodes, so that they stay listed for as long as
-// before.
+// moveTimes adds delta to the times of ended episodes, so that each stays listed for the intended time after the clock
+// was set.
 func (j *journal) moveTimes(delta int64) {
 	moved := func(t *transition) *transition {
-		out := *t // t may be in a report that needs the old times
+		out := *t // copies the transition, because a caller may still report the old times
 		out.Concluded = t.Concluded.Add(time.Duration(delta))
 		out.moved += delta
 		return &out
@@ -163,8 +163,8 @@ func (j *journal) moveTimes(delta int64) {
 	j.spans.Move(delta)
 }
 
-// wasNotified reports whether somebody was notified of the alert for any part of the time of an
-// episode that ended at end. Such a failure is not notified again.
+// wasNotified reports whether somebody was already notified of the alert for any part of the time of the episode, which
+// ended at end. Such a failure is not notified again.
 func (j *journal) wasNotified(ep *episode, end int64) bool {
 	if cur := ep.rs.open[ep.key]; cur != nil && cur.state == StateFiring && cur.starts < end {
 		return true
@@ -172,8 +172,8 @@ func (j *journal) wasNotified(ep *episode, end int64) bool {
 	return j.spans.Overlap(uint64(ep.print), ep.starts, end)
 }
 
-// nameEarlier adds an annotation to a lapse with the earlier lapses of the same alert that are
-// notified together with it. A receiver that keeps one state per alert shows only the last one.
+// nameEarlier adds an annotation to a lapse that lists the earlier lapses of the same alert in the same notification. A
+// receiver that keeps one state per alert shows only the last of them.
 func (j *journal) nameEarlier(t *transition, starts, now int64) {
 	var out []string
 	for _, x := range j.spans.ConcludedAt(uint64(t.Fingerprint), now, starts) {

@@ -9,34 +9,34 @@ import (
 	"crowsnest/redact"
 )
 
-// lapse is a failure whose end was read before the watermark showed that it lasted for `for`.
-// The engine decides about it when the watermark reaches its end. If it lasted long enough, it
-// is notified as firing and immediately as resolved, as if all lines had been read in order of
-// their times. Until then late lines may extend it, divide it or show that it was too short.
+// lapse is a failure whose end was read before the watermark showed that the failure lasted for `for`. The engine
+// decides about it when the watermark reaches the end. If the failure lasted long enough, it is notified as firing and
+// immediately as resolved, as if all lines had been read in order of their times. Until then, late lines may extend the
+// lapse, divide it or show that it was too short.
 type lapse struct {
-	ep    *episode     // its episode, which is not among the open ones
-	times window.Times // times of the lapse's triggers
+	ep    *episode     // copy of the episode, or the episode itself after it was removed from the open ones
+	times window.Times // times of the triggers
 	end   int64
 	why   Reason // reason of the end
 	shown bool   // whether the lapse was reported as pending
 	due   watermark.Deadline
 }
 
-// isUndecided reports whether the triggers of a pending episode are remembered one by one,
-// because a clear or unless line that is read late may lie between them.
+// isUndecided reports whether the triggers of a pending episode are remembered individually, because a clear or unless
+// line that is read late may lie between two of them.
 func (ep *episode) isUndecided() bool {
 	return ep.state == StatePending && (ep.rs.rule.Clear != nil || ep.rs.mutesElsewhere)
 }
 
-// acceptLapsed accepts a trigger whose failure had ended before the trigger was read. The clear
-// line at g.Hi or the quiet time had ended it.
+// acceptLapsed accepts a late trigger of a failure that has already ended. Either the clear line at g.Hi or the quiet
+// time ended the failure.
 func (rs *ruleState) acceptLapsed(values []redact.Text, trig *window.Trigger, g window.Gap, now int64) {
 	found := window.Times{trig.T}
 	if w := rs.windowFor(string(rs.in.Key)); w != nil && g.Hi != window.Forever && rs.rule.Clear != nil {
 		found = w.TriggersBetween(rs.rule, g.Lo, g.Hi)
 	}
 	if len(found) == 0 || g.Hi <= found[0]+int64(rs.rule.For) {
-		return // the lapse was too short, so the earlier line counts alone
+		return // the lapse would be too short to fire
 	}
 	for _, l := range rs.lapses {
 		if l.ep.key == string(rs.in.Key) && l.isJoinedBy(trig.T, g) {
@@ -67,9 +67,9 @@ func (rs *ruleState) acceptLapsed(values []redact.Text, trig *window.Trigger, g 
 	(&lapse{ep: ep, times: found}).add()
 }
 
-// placeLapse makes room for one more lapse of a party, and reports whether it could.
-// Infrastructure namespaces and all others have the same number of places, and the party with
-// the most lapses gives one up for a party with fewer.
+// placeLapse makes room for one more lapse of a tenant. It returns false if there is no room. Infrastructure namespaces
+// and all other tenants have the same number of places. The tenant with the most lapses loses one to a tenant with
+// fewer.
 func (rs *ruleState) placeLapse(party string, now int64) bool {
 	if len(rs.lapses) < rs.rule.Limit {
 		return true
@@ -107,8 +107,8 @@ func (l *lapse) add() {
 	l.recompute()
 }
 
-// isJoinedBy reports whether a trigger at t belongs to the lapse. It does not if a clear line
-// lies between them or, without clear lines, a quiet time that would end the failure.
+// isJoinedBy reports whether a trigger at t belongs to the lapse. It does not belong to the lapse if a clear line lies
+// between them. Without clear lines, it does not belong if the quiet time lies between them.
 func (l *lapse) isJoinedBy(t int64, g window.Gap) bool {
 	if l.ep.rs.rule.Clear != nil {
 		return g.Lo < l.times[0] && l.times[0] < g.Hi
@@ -117,8 +117,7 @@ func (l *lapse) isJoinedBy(t int64, g window.Gap) bool {
 	return l.times[0]-t <= quiet && t-l.times[len(l.times)-1] <= quiet
 }
 
-// recompute computes the start and the end of the lapse from the lines read so far, and arms
-// it.
+// recompute computes the start and the end of the lapse from the lines read so far, and arms its deadline.
 func (l *lapse) recompute() {
 	rs := l.ep.rs
 	l.ep.starts = l.times[0]
@@ -137,8 +136,8 @@ func (l *lapse) recompute() {
 	l.due.Arm(l.awaits().Group)
 }
 
-// applyClear applies a clear line at t to a pending episode. The triggers before the line
-// become a lapse.
+// applyClear applies a clear line at t to a pending episode. If the triggers before the line lasted long enough to
+// fire, they become a lapse.
 func (ep *episode) applyClear(known window.Clears, t, now int64, line window.Text) {
 	before, rest := ep.rs.splitTriggers(ep.window, ep.times, known, t, window.Forever)
 	rest = ep.dropMuted(rest)
@@ -161,9 +160,9 @@ func (ep *episode) applyClear(known window.Clears, t, now int64, line window.Tex
 	}
 }
 
-// splitTriggers divides triggers into those before and those after a clear line at t. hi is the
-// next clear line. Triggers ahead of the watermark are searched again in the window, because
-// they may have counted lines on the other side.
+// splitTriggers divides triggers into those before and those after a clear line at t. hi is the time of the next clear
+// line. A trigger may have counted lines on both sides of the clear line. Therefore triggers ahead of the watermark are
+// computed again from the window.
 func (rs *ruleState) splitTriggers(w *keyWindow, ts window.Times, known window.Clears, t, hi int64) (before, after window.Times) {
 	before, after = slices.Clone(ts[:ts.IndexAfter(t-1)]), slices.Clone(ts[ts.IndexAfter(t):])
 	if w == nil || !rs.needsWindow() {
@@ -179,14 +178,14 @@ func (rs *ruleState) splitTriggers(w *keyWindow, ts window.Times, known window.C
 	return before, after
 }
 
-// clearsAll reports whether a clear line at t that is older than the newest trigger leaves no
-// trigger after it, because the triggers after it counted lines from before it.
+// clearsAll reports whether a clear line at t ends the episode although its newest trigger is later than t. It does if
+// the later triggers needed lines from before t.
 func (ep *episode) clearsAll(t int64) bool {
 	rs := ep.rs
 	return t >= ep.starts && rs.needsWindow() && ep.window != nil && t > rs.watermarkOf(ep.values, ep.who, ep.loose) && len(ep.window.TriggersBetween(rs.rule, t, window.Forever)) == 0
 }
 
-// copyPart returns a copy of the episode for a part of its time.
+// copyPart returns a copy of the episode that stands for a part of its time.
 func (ep *episode) copyPart() *episode {
 	ep.rs.in.Copy(&ep.last)
 	out := *ep
@@ -200,13 +199,13 @@ func (ep *episode) copyPart() *episode {
 	return &out
 }
 
-// watermarkAfter returns the watermark of a group at the moment when a line at t would be read,
-// if all lines were read in order of their times.
+// watermarkAfter returns the watermark that a group would have when a line at t is read, if all lines were read in
+// order of their times.
 func watermarkAfter(g *watermark.Group, t int64) int64 { return t - 1 - g.Lateness }
 
-// beginsAgain reports whether a trigger at t begins a pending episode again, because its quiet
-// time had ended before. The earlier part becomes a lapse if it lasted long enough. The episode
-// continues if, with all lines read in order of their times, it would have fired and not ended.
+// beginsAgain reports whether a trigger at t starts a pending episode again, because the quiet time before it had ended
+// the episode. If the earlier part lasted long enough to fire, it becomes a lapse. beginsAgain returns false if, with
+// all lines read in order of their times, the episode would have fired and not ended before t.
 func (ep *episode) beginsAgain(t int64) bool {
 	rs := ep.rs
 	if !ep.isFiringNext() || ep.Due() > watermarkAfter(rs.groups.firing.Group, t) {
@@ -219,8 +218,8 @@ func (ep *episode) beginsAgain(t int64) bool {
 	return true
 }
 
-// restartAt moves the start of a pending episode to the first of the remaining triggers. The
-// line of that trigger is no longer known.
+// restartAt moves the start of a pending episode to the first of its remaining triggers. The engine no longer has the
+// line of that trigger, unless it is the only one.
 func (ep *episode) restartAt(rest window.Times) {
 	ep.times = rest
 	ep.starts, ep.moved, ep.from = rest[0], 0, rest[0]-1
@@ -240,7 +239,7 @@ func (rs *ruleState) splitLapses(key string, known window.Clears, t, now int64) 
 		}
 		before, later := rs.splitTriggers(rs.windowFor(l.ep.key), l.times, known, t, l.end)
 		switch {
-		case len(before) == 0 && len(later) == 0: // the clear line has the same time as the trigger
+		case len(before) == 0 && len(later) == 0: // the clear line and the trigger have the same time
 			l.due.Disarm()
 			l.drop(now)
 			continue
@@ -262,8 +261,7 @@ func (rs *ruleState) splitLapses(key string, known window.Clears, t, now int64) 
 // Due returns the time when it is certain that the failure is over.
 func (l *lapse) Due() int64 { return l.end }
 
-// conclude notifies a lapse that lasted long enough, unless it lies within a time that was
-// already notified.
+// conclude notifies a lapse that lasted long enough, unless the alert was already notified for a part of that time.
 func (l *lapse) conclude(now int64) {
 	ep, rs := l.ep, l.ep.rs
 	ep.starts, ep.newest = l.times[0], l.times[len(l.times)-1]
@@ -280,7 +278,7 @@ func (l *lapse) conclude(now int64) {
 	rs.journal.nameEarlier(ep.firingTransition(now), ep.starts, now)
 	rs.journal.nameEarlier(ep.reportEnd(l.why, l.end, now, window.Text{}), ep.starts, now)
 	if cur := rs.open[ep.key]; cur != nil && cur.state == StateFiring {
-		rs.journal.add(cur.transition(now)) // the last report must be the current state
+		rs.journal.add(cur.transition(now)) // the last report must describe the current state
 	}
 }
 
@@ -296,8 +294,8 @@ func (l *lapse) remove() {
 	rs.lapses = slices.DeleteFunc(rs.lapses, func(o *lapse) bool { return o == l })
 }
 
-// dropMuted removes triggers from the start of ts as long as an `unless` line would end the
-// episode that they open before it fires, or before end.
+// dropMuted drops triggers from the start of ts that an `unless` line mutes. An unless line mutes a trigger if it would
+// end the episode of the trigger before the episode fires, or before end.
 func (rs *ruleState) dropMuted(ep *episode, ts window.Times, end int64) window.Times {
 	u := rs.rule.Unless
 	x := rs.unless.lines.Items[ep.mutes]

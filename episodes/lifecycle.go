@@ -22,8 +22,8 @@ type episode struct {
 	key    string
 	values []redact.Text // values of `by`
 	who    *intake.Identity
-	// clears and mutes are the keys of the clear and unless lines that apply to the episode.
-	// noClear means that the episode lacks a value of `same`, so no clear line applies.
+	// clears is the key of the clear lines that apply to the episode, and mutes the key of the unless lines. noClear is
+	// set if the episode lacks a value of `same`. Then no clear line applies to it.
 	clears, mutes string
 	noClear       bool
 	restored
@@ -31,23 +31,23 @@ type episode struct {
 	labels map[string]string
 	print  Fingerprint
 	state  State
-	// namespace of the stream whose line opened it, as the source states it.
+	// namespace is the namespace of the stream whose line opened the episode, as the source states it.
 	namespace string
-	party     string // tenant whose share of the limits it uses; see charged
+	party     string // tenant that is charged in the limits; see the method tenant
 
-	starts  int64 // time of the trigger that opened it
-	moved   int64 // how far clock changes have moved starts
+	starts  int64 // time of the trigger that opened the episode
+	moved   int64 // sum of the clock changes by which starts was moved
 	newest  int64 // time of the newest trigger
-	from    int64 // the window that opened it begins after this time
-	fired   int64 // time of the clock when it fired; 0 while pending
+	from    int64 // start of the window that opened the episode, exclusive
+	fired   int64 // time by the clock when it fired; zero while pending
 	written int64 // event time of the line that completed the condition
 	lines   int64
 	lastID  uint64 // ID of the line that was counted last
-	// sequence holds the hits of the newest trigger of a sequence. For other rules it holds
-	// only the hit last. The line of last is the line of the newest trigger.
+	// sequence holds the hits of the newest trigger of a sequence. For other rules it holds only the hit last. The line
+	// of last is the line of the newest trigger.
 	sequence window.Hits
 	last     window.Hit
-	times    window.Times // times of the triggers, while the episode is undecided
+	times    window.Times // times of the triggers, while isUndecided holds
 	first    window.Text  // line of the trigger that opened the episode
 	logs     intake.Logs
 	window   *keyWindow
@@ -56,13 +56,13 @@ type episode struct {
 	slot     quota.Entry // entry of the episode in the limits
 
 	history history
-	texts   *render.Texts // texts of the last transition that was shown
+	texts   *render.Texts // texts of the last transition that was rendered
 }
 
 // endTime returns the time when the episode ends if no further trigger follows.
 func (ep *episode) endTime() int64 { return ep.newest + ep.rs.quietTime() }
 
-// Due returns the time when something is concluded without a further line.
+// Due returns the time when the engine can conclude something without a further line.
 func (ep *episode) Due() int64 {
 	if ep.isFiringNext() {
 		return ep.starts + int64(ep.rs.rule.For)
@@ -70,18 +70,17 @@ func (ep *episode) Due() int64 {
 	return ep.endTime()
 }
 
-// isFiringNext reports whether the next conclusion is that the episode fires. A pending episode
-// that would fire before its end does not end without that conclusion, however long its sources
-// are unreachable, because nothing shows that the failure is over.
+// isFiringNext reports whether the next conclusion is that the episode fires. A pending episode that fires before its
+// end must not end without that conclusion. This holds however long its sources are unreachable, because nothing shows
+// that the failure is over.
 func (ep *episode) isFiringNext() bool {
 	return ep.state == StatePending && ep.starts+int64(ep.rs.rule.For) < ep.endTime()
 }
 
 func (ep *episode) armDeadline() { ep.due.Arm(ep.awaits().Group) }
 
-// countsLine reports whether a line at t belongs to the failure. It does if it is not older
-// than the window that opened the failure. If the rule has no window, the line may be older
-// than the first line by less than the quiet time.
+// countsLine reports whether a line at t belongs to the failure. It belongs if it is not older than the window that
+// opened the failure. If the rule has no window, it may be older than the first line by less than the quiet time.
 func (ep *episode) countsLine(t int64) bool {
 	return t > ep.from || !ep.rs.needsWindow() && t > ep.from-ep.rs.quietTime()
 }
@@ -100,10 +99,10 @@ func (ep *episode) dropLines(t int64) {
 	}
 }
 
-// openEpisode opens an episode for the key of the hit, unless the failure is over or muted, or
+// openEpisode opens an episode for the key of the hit, unless the failure is already over, an unless line mutes it, or
 // a limit is reached.
 func (rs *ruleState) openEpisode(values []redact.Text, trig *window.Trigger, now int64) {
-	if over := trig.T + rs.quietTime(); over <= rs.groups.steps.readUpTo(values, rs.in.Who, false) { // it was read so late that the failure is already over
+	if over := trig.T + rs.quietTime(); over <= rs.groups.steps.readUpTo(values, rs.in.Who, false) { // the line was read so late that the failure is already over
 		rs.acceptLapsed(values, trig, window.Gap{Lo: window.NoTime, Hi: over}, now)
 		return
 	}
@@ -132,7 +131,7 @@ func (rs *ruleState) openEpisode(values []redact.Text, trig *window.Trigger, now
 	ep.armDeadline()
 }
 
-// newEpisode returns the episode that a trigger of the key of the hit begins.
+// newEpisode returns an episode for the key of the hit that begins with a trigger.
 func (rs *ruleState) newEpisode(values []redact.Text, trig *window.Trigger) *episode {
 	in := &rs.in
 	ep := &episode{
@@ -144,7 +143,7 @@ func (rs *ruleState) newEpisode(values []redact.Text, trig *window.Trigger) *epi
 	return ep
 }
 
-// computeSharedKeys computes the keys by which `clear` and `unless` lines apply to the episode.
+// computeSharedKeys computes the keys of the clear and unless lines that apply to the episode.
 func (ep *episode) computeSharedKeys() {
 	rs := ep.rs
 	ep.clears, ep.noClear = rs.clear.joinKey(ep.values, ep.who)
@@ -171,7 +170,7 @@ func (ep *episode) add(party string) {
 	rs.markUnsettled()
 }
 
-// tenant is the party of the episode, which may change while it is open.
+// tenant returns the tenant that is charged for the episode. The tenant may change while the episode is open.
 func (ep *episode) tenant() string {
 	if ep.slot.IsPlaced() {
 		return ep.slot.Tenant()
@@ -205,7 +204,7 @@ func (ep *episode) startAt(trig *window.Trigger) {
 	}
 	ep.resetTriggers(window.Times{trig.T})
 	if trig.T == in.Hit.T {
-		ep.moved = in.Moved // StartsAt stays the time that the line states
+		ep.moved = in.Moved // Episode.StartsAt keeps the time that the line states
 	}
 	ep.lastID, ep.written = trig.Line.ID, trig.Line.T
 	ep.first = in.CopyText(trig.SampleLine())
@@ -216,8 +215,8 @@ func (ep *episode) startAt(trig *window.Trigger) {
 	}
 }
 
-// showTrigger sets the trigger that the episode shows. The text of one namespace never replaces
-// the text of another, if every namespace may write lines of the rule.
+// showTrigger sets the trigger whose lines the alert shows. If lines of every namespace match the rule, the text of one
+// namespace never replaces the text of another.
 func (ep *episode) showTrigger(trig *window.Trigger) {
 	if !ep.rs.rule.Infrastructure && ep.rs.in.Labels["namespace"] != ep.namespace && !ep.last.Line.Empty() {
 		return
@@ -248,11 +247,11 @@ func (ep *episode) applyTrigger(trig *window.Trigger) {
 		return
 	}
 	if ep.state == StatePending && trig.T-ep.newest > ep.rs.quietTime() && ep.beginsAgain(trig.T) {
-		// The quiet time ended before the watermark showed it.
+		// The quiet time had ended the failure, but the watermark has not shown it yet.
 		ep.startAt(trig)
 		ep.history.addEvent(Event{At: instant.ToTime(trig.T), Kind: EventOpened})
 		ep.newest = trig.T
-		ep.armDeadline() // the episode may now wait for other sources
+		ep.armDeadline() // the episode may now wait for other sources than before
 	}
 	ep.newest = trig.T
 	ep.showTrigger(trig)
@@ -278,9 +277,8 @@ func (ep *episode) firingTransition(now int64) *transition {
 	return t
 }
 
-// applyUnless applies an unless line, which is already remembered, to a pending episode. If
-// unless lines have streams of their own, triggers that the line does not mute open the episode
-// again.
+// applyUnless applies an unless line, which is already remembered, to a pending episode. If unless lines have streams
+// of their own, the episode starts again with the first trigger that the line does not mute.
 func (ep *episode) applyUnless(h *window.Hit, now int64) {
 	rest := ep.dropMuted(ep.times)
 	switch {
@@ -300,7 +298,7 @@ func (ep *episode) dropMuted(ts window.Times) window.Times {
 	return ts
 }
 
-// close ends an open episode and keeps its window. line is the line that ended it, if any.
+// close ends an open episode and keeps the window of its key. line is the line that ended the episode, or empty.
 func (ep *episode) close(reason Reason, end, now int64, line window.Text) {
 	ep.detach()
 	ep.reportEnd(reason, end, now, line)
@@ -313,7 +311,7 @@ func (ep *episode) reportEnd(reason Reason, end, now int64, line window.Text) *t
 	return x
 }
 
-// detach removes an episode from the open ones and keeps its window.
+// detach removes an episode from the open ones and keeps the window of its key.
 func (ep *episode) detach() {
 	party := ep.slot.Tenant()
 	ep.remove()
@@ -364,9 +362,9 @@ func FingerprintOf(labels map[string]string) Fingerprint {
 	return Fingerprint(h.Sum64())
 }
 
-// setApart adds labels to an episode if another open episode of its rule has the same labels
-// and a different key. That happens if one takes the value of an identity label from a capture
-// in `by`, and the other one from its stream.
+// setApart adds labels to an episode if another open episode of its rule has the same labels and a different key. This
+// happens if one of them takes the value of an identity label from a capture in `by`, and the other one from its
+// stream.
 func (ep *episode) setApart(names []string) {
 	same := func(o *episode) bool { return o != ep && o.print == ep.print }
 	if !ep.rs.ambiguous || !slices.ContainsFunc(slices.Collect(maps.Values(ep.rs.open)), same) {

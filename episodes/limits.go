@@ -12,10 +12,10 @@ import (
 	"crowsnest/rules/namespaces"
 )
 
-// limits bounds the state that log lines fill, and shares it among namespaces. The state
-// consists of open episodes, the windows of keys without an episode, and the times of clear and
-// unless lines. Infrastructure namespaces have additional places that no other namespace can
-// take: for open episodes, which page somebody, as many again, and for the rest a quarter.
+// limits bounds the state that log lines fill, and shares it among namespaces. The state consists of open episodes, the
+// windows of keys without an episode, and the times of clear and unless lines. Infrastructure namespaces have
+// additional places that no other namespace can use. For open episodes, which page somebody, these are as many again.
+// For the rest they are a quarter.
 type limits struct {
 	trusted                    *namespaces.Set // namespaces that infrastructure rules trust
 	slots, windows, clearLines *quota.Pool
@@ -25,12 +25,12 @@ type limits struct {
 }
 
 const (
-	// clearKeysPerKey is the number of keys of clear and unless lines that are remembered for
-	// each key of MaxKeys. Such keys take little memory.
+	// clearKeysPerKey is the number of keys of clear and unless lines that may be remembered for each key of MaxKeys.
+	// Such keys take little memory.
 	clearKeysPerKey = 2
-	// churnFactor bounds the alerts that a tenant may open within keepResolved, as a multiple
-	// of MaxPerNamespace. Ended alerts are listed for that long. Without the bound, lines that
-	// open and clear alerts in turn would fill memory and flood receivers.
+	// churnFactor limits the alerts that a tenant may open within keepResolved, as a multiple of MaxPerNamespace. Ended
+	// alerts stay listed for that time. Without the limit, lines that open and clear alerts in turn would fill memory
+	// and flood receivers.
 	churnFactor = 4
 )
 
@@ -45,8 +45,8 @@ func newLimits(cfg Config, infra func(party string) bool) limits {
 	}
 }
 
-// isInfrastructure reports whether a party is an infrastructure namespace, or the node, whose
-// lines have no namespace. If all namespaces are trusted, no party counts as infrastructure.
+// isInfrastructure reports whether a tenant is an infrastructure namespace or the node, whose lines have no namespace.
+// If all namespaces are trusted, no tenant counts as infrastructure.
 func (c *common) isInfrastructure(party string) bool {
 	if c.limits.trusted.All() {
 		return false
@@ -55,7 +55,7 @@ func (c *common) isInfrastructure(party string) bool {
 	return namespace == "" || c.limits.trusted.Has(namespace)
 }
 
-// limit is a bound for open episodes, of a rule, of all rules, or of a namespace.
+// limit is a limit on open episodes, either of a rule, of all rules or of a namespace.
 type limit struct {
 	kind      limitKind
 	n         int
@@ -72,7 +72,7 @@ const (
 	ofChurn
 )
 
-// String describes the limit for people.
+// String describes the limit to people.
 func (l limit) String() string {
 	switch l.kind {
 	case ofRule:
@@ -87,8 +87,8 @@ func (l limit) String() string {
 	return fmt.Sprintf("the limit of namespace %s (limits.alerts_per_namespace) is %d", l.namespace, l.n)
 }
 
-// findPlace finds a place for an episode of a party, or returns the limit that prevents it. If
-// it displaces another episode, the overflow alert of the rule stands for that one.
+// findPlace finds a place for an episode of a tenant. If there is none, it returns the limit that was reached. If it
+// displaces another episode, the overflow alert of the rule stands for the displaced one.
 func (rs *ruleState) findPlace(party string, now int64) (l limit, full bool) {
 	displaced, bound := rs.slots.FindPlace(party, rs.limits.perNamespace)
 	switch bound {
@@ -109,8 +109,8 @@ func (rs *ruleState) findPlace(party string, now int64) (l limit, full bool) {
 	return limit{}, false
 }
 
-// displaceEpisode ends the least recently used episode of a holding, which may belong to
-// another rule. Pending episodes go first, because nobody was notified of them.
+// displaceEpisode ends the least recently used episode of a tenant's holding, which may belong to another rule. Pending
+// episodes are chosen first, because nobody was notified of them.
 func (c *common) displaceEpisode(holding *quota.Holding, now int64) {
 	var ep *episode
 	for x := range holding.Entries() {
@@ -131,8 +131,8 @@ func (c *common) displaceEpisode(holding *quota.Holding, now int64) {
 	}
 }
 
-// shrinkWindows keeps the windows of open episodes within their bound. The namespace with the
-// most lines loses the older half of the lines of one of its episodes.
+// shrinkWindows keeps the windows of open episodes within their limit. The tenant with the most lines loses the older
+// half of the lines of one of its episodes.
 func (l *limits) shrinkWindows() {
 	for x := l.slots.Largest(); x != nil; x = l.slots.Largest() {
 		rs := x.Owner().(*ruleState)
@@ -146,34 +146,32 @@ func (l *limits) shrinkWindows() {
 	}
 }
 
-// Evicted is a kind of state that was dropped to stay within a bound.
+// Evicted is a kind of state that was dropped to stay within a limit.
 type Evicted string
 
-// Kinds of evictions. Only entries that could still have made an alert fire or kept one from
-// firing are counted.
+// Kinds of evictions. An entry is counted only if it could still have made an alert fire or kept one from firing.
 const (
-	EvictedWindows Evicted = "windows" // counted lines of a key
+	EvictedWindows Evicted = "windows" // the counted lines of a key
 	EvictedClears  Evicted = "clears"  // the newest clear line of a key
 	EvictedMutes   Evicted = "mutes"   // the unless lines of a key
-	EvictedArmed   Evicted = "armed"   // a key of a rule with `silent`, whose silence can no longer be noticed
-	EvictedAlerts  Evicted = "alerts"  // an open episode, for which the overflow alert stands
+	EvictedArmed   Evicted = "armed"   // an armed key of a rule with `silent`, whose silence the engine can no longer notice
+	EvictedAlerts  Evicted = "alerts"  // an open episode; the overflow alert stands for it
 )
 
-// Eviction counts the state that one namespace lost for one rule, because its lines took more
-// room than the lines of any other namespace.
+// Eviction counts the state that one namespace lost for one rule, because its lines took more room than the lines of
+// any other namespace.
 type Eviction struct {
-	Namespace string // the party; empty for streams without a party, or OtherEvictions for several parties
+	Namespace string // name of the tenant; empty for streams without a tenant, OtherEvictions for several tenants
 	Rule      string
 	Kind      Evicted
 	Count     int64
 	Last      time.Time // time of the newest eviction, by the clock
 }
 
-// OtherEvictions stands for the namespaces and rules that have no counter of their own.
+// OtherEvictions is the name for namespaces and rules that have no counter of their own.
 const OtherEvictions = quota.Others
 
-// Evictions returns the counts of dropped state since New, for a bounded number of
-// namespaces and rules, sorted by name.
+// Evictions returns the counts of evictions since New, sorted by name. The number of namespaces and rules is bounded.
 func (e *Engine) Evictions() []Eviction {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -200,8 +198,7 @@ func quotaClass(r *rules.Rule) quota.Class {
 	return quota.Ordinary
 }
 
-// evictedWindow counts an evicted window, unless all its lines are too old to count
-// towards a future trigger.
+// evictedWindow counts an evicted window, unless all its lines are too old to be part of a later trigger.
 func (rs *ruleState) evictedWindow(_ string, w *keyWindow, party string) {
 	rs.stats.Evicted++
 	if w.NewestTime() > rs.watermark()-int64(rs.rule.Within) {
@@ -209,8 +206,8 @@ func (rs *ruleState) evictedWindow(_ string, w *keyWindow, party string) {
 	}
 }
 
-// evictedClear counts an evicted clear line, unless it is older than the watermark, because
-// then only late lines need it. The windows that it emptied stay empty.
+// evictedClear counts an evicted clear line. It does not count a line older than the watermark, because only late lines
+// need that one. The windows that the clear line emptied stay empty.
 func (rs *ruleState) evictedClear(key string, c window.Clears, party string) {
 	rs.dropCleared(key, func(*keyWindow) int64 { return c.Newest })
 	for _, ep := range rs.clear.sharingEpisodes(rs, key) {

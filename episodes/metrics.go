@@ -7,8 +7,8 @@ import (
 	"crowsnest/internal/metric"
 )
 
-// Metrics returns the metrics of an engine. A rule has the series that dashboards and alerts
-// need as soon as it is loaded. It has other series only if they are not 0.
+// Metrics returns the metrics of an engine. A rule has the series that dashboards and alerts need as soon as it is
+// loaded. It has other series only if their value is not 0.
 func Metrics(stats func() Stats) metric.Collector {
 	perRule := func(s Stats) []RuleStatus { return s.Rules }
 	return metric.New(stats,

@@ -18,33 +18,32 @@ type overflow struct {
 	rs     *ruleState
 	active bool
 	starts int64
-	moved  int64 // how far clock changes have moved starts
+	moved  int64 // sum of the clock changes by which starts was moved
 	newest int64 // time of the last refused trigger
 	fired  int64
-	// restored is set if it fired before it was restored.
+	// restored is set if the alert fired before it was restored from a snapshot.
 	restored bool
 	limit    limit                            // limit that was last reached
-	why      string                           // description of limit
-	dirty    bool                             // continued since the last update
+	why      string                           // description of limit for people
+	dirty    bool                             // whether the alert continued since the last update
 	lines    int64                            // number of refused triggers
 	keys     *simplelru.LRU[uint64, struct{}] // hashes of the refused keys
 	print    Fingerprint
 	labels   map[string]string
 	lost     int64    // number of displaced alerts
-	named    []string // labels of displaced alerts, the newest last, at most maxNamedLost
+	named    []string // labels of the newest displaced alerts, the newest last, at most maxNamedLost
 	due      watermark.Deadline
 }
 
 const (
 	maxNamedLost = 5
-	maxLostName  = 256 // length in bytes
+	maxLostName  = 256 // maximum length in bytes
 )
 
-// maxOverflowKeys is the number of keys beyond the limit that are counted exactly.
+// maxOverflowKeys returns the maximum number of refused keys that are counted exactly.
 func maxOverflowKeys(r *rules.Rule) int { return 10 * max(r.Limit, 1) }
 
-// replaceWith replaces the content of the rule's overflow and arms its deadline if it is
-// active.
+// replaceWith replaces the content of the rule's overflow. If the overflow is active, it arms the deadline.
 func (o *overflow) replaceWith(x overflow) {
 	rs := o.rs
 	o.due.Disarm()
@@ -75,7 +74,7 @@ func (o *overflow) countRefused(key string, t int64, l limit, now int64) {
 		o.rs.journal.add(o.transition(now))
 		return
 	}
-	o.rs.journal.touchOverflow(o) // A flood refuses thousands of triggers, so they are reported with the next update.
+	o.rs.journal.touchOverflow(o) // a flood refuses thousands of triggers, so they are reported together in the next update
 }
 
 func (o *overflow) noteDisplaced(labels map[string]string) {
@@ -88,7 +87,7 @@ func (o *overflow) noteDisplaced(labels map[string]string) {
 	o.named = o.named[max(0, len(o.named)-maxNamedLost):]
 }
 
-// alertLabels returns the labels of the alert. Templates see empty values of `by`.
+// alertLabels returns the labels of the alert. Its templates get empty values for the names in `by`.
 func (o *overflow) alertLabels() map[string]string {
 	labels := o.rs.renderLabels(o.rs.rule, map[string]string{})
 	labels["overflow"], labels["resolves"] = "true", "quiet"
@@ -105,7 +104,7 @@ func (o *overflow) Due() int64 {
 }
 
 func (o *overflow) conclude(now int64) {
-	if o.Due() > o.ReadUpTo() { // another key was refused just now
+	if o.Due() > o.ReadUpTo() { // another trigger was refused meanwhile
 		o.due.Arm(o.rs.groups.steps.Group)
 		return
 	}
@@ -119,7 +118,7 @@ func (o *overflow) end(end, now int64, reason Reason) {
 	o.replaceWith(overflow{})
 }
 
-// rename gives the alert the labels of the new version of its rule.
+// rename changes the labels of the alert to the labels of the new version of its rule.
 func (o *overflow) rename(now int64) {
 	before := o.transition(now)
 	o.labels = o.alertLabels()

@@ -19,32 +19,31 @@ type ruleState struct {
 	pos  int // index in Engine.order
 	// ambiguous is set if the rule itself names labels of the identity.
 	ambiguous bool
-	// mutesElsewhere is set if no step reads the streams of `unless`. Then it depends on the
-	// sources which lines are read first.
+	// mutesElsewhere is set if no step reads the streams of `unless`. Then the order in which lines of `unless` and of
+	// the steps are read depends on the sources.
 	mutesElsewhere bool
-	loose          int // number of loose open episodes
+	loose          int // number of open episodes that are loose
 	groups         groups
-	// suspended is the time at which its lines ceased to be matched, or window.NoTime if they
-	// are matched.
+	// suspended is the time at which the rule was suspended, or window.NoTime if it is not suspended.
 	suspended    int64
-	heldBack     int64 // the time of Engine.HoldBack, or window.NoTime if the rule is not held back
-	participates bool  // the rule is the cause or a symptom of another one
+	heldBack     int64 // time from Engine.HoldBack; window.NoTime if the rule is not held back
+	participates bool  // whether the rule is the cause or a symptom of another rule
 	// quarantined is set if the rule panicked. Then it is also suspended.
 	quarantined bool
 
 	open      map[string]*episode
 	pending   int                      // number of pending episodes among open
-	slots     *quota.Group             // quota of the open episodes
+	slots     *quota.Group             // quota for the open episodes
 	windows   *quota.Cache[*keyWindow] // windows of keys without an episode
 	clear     beside[window.Clears]    // the newest clear lines, by key
 	unless    beside[[]int64]          // the times of the unless lines, by key
 	lapses    []*lapse
 	overflow  overflow
 	displaced displacedAlerts
-	armed     *armedKeys    // nil if the rule does not have `silent`
-	last      intake.Memory // values that were computed for the newest line
-	lastOpen  *episode      // episode of the newest line; nil if there was none or it has ended
-	stats     RuleStats     // all counters but LastMatch
+	armed     *armedKeys    // keys for `silent`; nil if the rule does not have it
+	last      intake.Memory // values that were computed for the newest hit
+	lastOpen  *episode      // episode of the newest hit; nil if there was none or it has ended
+	stats     RuleStats     // all counters except LastMatch
 	newest    int64         // event time of the newest matching line
 }
 
@@ -56,7 +55,7 @@ func newRuleState(r *rules.Rule, common *common) *ruleState {
 	}
 	rs.overflow.rs = rs
 	c, size, l := quotaClass(r), maxOverflowKeys(r), &common.limits
-	rs.slots = quota.NewGroup(rs, c, l.slots, r.Limit, nil) // nothing is evicted from it; see findPlace
+	rs.slots = quota.NewGroup(rs, c, l.slots, r.Limit, nil) // no eviction function, because findPlace makes room
 	rs.windows = quota.NewCache(rs, c, l.windows, size, rs.evictedWindow)
 	rs.clear.lines = quota.NewCache(rs, c, l.clearLines, size, rs.evictedClear)
 	rs.unless.lines = quota.NewCache(rs, c, l.clearLines, size, rs.evictedMute)
@@ -74,11 +73,11 @@ type keyWindow struct {
 	window.Window
 	key    []redact.Text // values of `by`
 	who    *intake.Identity
-	loose  bool   // see restored.loose
-	clears string // the key of the clear lines that apply to it
+	loose  bool   // loose as in restored
+	clears string // key of the clear lines that apply to the window
 }
 
-// newWindow returns the window of a key with the content w. It keeps values.
+// newWindow returns the window of a key with the content w. It stores values without a copy.
 func (rs *ruleState) newWindow(w window.Window, values []redact.Text, who *intake.Identity) *keyWindow {
 	k := &keyWindow{Window: w, key: values, who: who}
 	if !rs.clear.ofKey {
@@ -87,7 +86,7 @@ func (rs *ruleState) newWindow(w window.Window, values []redact.Text, who *intak
 	return k
 }
 
-// hitWindow returns the window of the key of the hit if the key has no episode.
+// hitWindow returns the window of the hit's key if the key has no open episode. It makes one if there is none.
 func (rs *ruleState) hitWindow(values []redact.Text) *quota.Item[*keyWindow] {
 	in := &rs.in
 	if x := rs.windows.Items[string(in.Key)]; x != nil {
@@ -110,7 +109,8 @@ func (rs *ruleState) windowFor(key string) *keyWindow {
 	return nil
 }
 
-// dropCleared removes lines from the windows that are cleared by a line with this key.
+// dropCleared removes lines from the windows whose clear lines have this key. upTo returns the time up to which lines
+// are removed.
 func (rs *ruleState) dropCleared(key string, upTo func(*keyWindow) int64) {
 	drop := func(x *quota.Item[*keyWindow]) {
 		x.Value.DropUpTo(upTo(x.Value))
@@ -129,8 +129,8 @@ func (rs *ruleState) dropCleared(key string, upTo func(*keyWindow) int64) {
 	}
 }
 
-// find returns the open episode of the key of the hit, or nil if there is none. In a storm
-// consecutive hits usually have the same episode.
+// find returns the open episode of the hit's key, or nil if there is none. In a burst of lines, consecutive hits
+// usually have the same episode.
 func (rs *ruleState) find() *episode {
 	if ep := rs.lastOpen; ep != nil && ep.key == string(rs.in.Key) {
 		return ep
@@ -142,8 +142,7 @@ func (rs *ruleState) find() *episode {
 	return rs.lastOpen
 }
 
-// hitClears returns the clear lines that apply to the key of the hit. ep is the open episode of
-// the key, if there is one.
+// hitClears returns the clear lines that apply to the hit's key. ep is the open episode of the key, or nil.
 func (rs *ruleState) hitClears(ep *episode, values []redact.Text) window.Clears {
 	if rs.clear.lines.Used() == 0 {
 		return window.NoClears()
@@ -154,14 +153,13 @@ func (rs *ruleState) hitClears(ep *episode, values []redact.Text) window.Clears 
 	} else {
 		key, missing = rs.clear.joinKey(values, rs.in.Who)
 	}
-	if known, ok := rs.clear.get(key, values); ok && !missing { // a clear line always has all values of `same`
+	if known, ok := rs.clear.get(key, values); ok && !missing { // clear lines have all values of `same`, so they apply to no key that lacks one
 		return known
 	}
 	return window.NoClears()
 }
 
-// isMuted reports whether a remembered unless line mutes an episode of the key of the hit whose
-// trigger is at t.
+// isMuted reports whether a remembered unless line mutes an episode of the hit's key whose trigger is at t.
 func (rs *ruleState) isMuted(values []redact.Text, t int64) bool {
 	if rs.rule.Unless == nil {
 		return false
@@ -170,10 +168,10 @@ func (rs *ruleState) isMuted(values []redact.Text, t int64) bool {
 	return !missing && rs.isKeyMuted(key, values, t)
 }
 
-// isKeyMuted reports whether a remembered unless line with this key, made from values, mutes an
-// episode whose trigger is at t. If the trigger is late, or if unless lines have streams of
-// their own, an unless line counts only if it would have been read before the episode fired,
-// had all lines been read in order of their times.
+// isKeyMuted reports whether a remembered unless line mutes an episode whose trigger is at t. key is the key of the
+// unless lines, which was made from values. If the trigger is late, or if unless lines have streams of their own, only
+// some unless lines count. These are the lines that would have been read before the episode fired, had all lines been
+// read in order of their times.
 func (rs *ruleState) isKeyMuted(key string, values []redact.Text, t int64) bool {
 	g := &rs.groups.firing
 	mutes, _ := rs.unless.get(key, values)
@@ -184,7 +182,7 @@ func (rs *ruleState) isKeyMuted(key string, values []redact.Text, t int64) bool 
 	return slices.ContainsFunc(mutes, func(m int64) bool { return m > t-int64(rs.rule.Unless.Within) && m <= until })
 }
 
-// watermark returns the time up to which all lines of `match`, steps and `clear` were read.
+// watermark returns the time up to which all lines of `match`, the steps and `clear` were read.
 func (rs *ruleState) watermark() int64 {
 	if rs.rule.Clear != nil {
 		return rs.groups.all.readUpToForAll()
@@ -192,9 +190,9 @@ func (rs *ruleState) watermark() int64 {
 	return rs.groups.steps.readUpToForAll()
 }
 
-// watermarkOf is watermark for one key. Windows keep the lines that later lines of the key may
-// still need. A lagging stream without lines of the key does not delay it, because otherwise
-// lines of an episode that has ended would count for the next one.
+// watermarkOf returns the time up to which all lines were read that could belong to one key. Windows keep the lines
+// that later lines of the key may still need. A lagging stream without lines of the key is ignored, because otherwise
+// lines of an ended episode would count for the next one.
 func (rs *ruleState) watermarkOf(values []redact.Text, who *intake.Identity, loose bool) int64 {
 	if rs.rule.Clear != nil {
 		return rs.groups.all.readUpTo(values, who, loose)
@@ -202,8 +200,8 @@ func (rs *ruleState) watermarkOf(values []redact.Text, who *intake.Identity, loo
 	return rs.groups.steps.readUpTo(values, who, loose)
 }
 
-// clearedUpTo returns the time up to which a clear line at t removes the lines of a key. If the
-// clear line is ahead of the watermark, the other lines may still count for an earlier time.
+// clearedUpTo returns the time up to which a clear line at t removes lines of a key. If the clear line is ahead of the
+// watermark, newer lines may still complete a window before t, so it removes fewer lines.
 func (rs *ruleState) clearedUpTo(t int64, values []redact.Text, who *intake.Identity, loose bool) int64 {
 	if watermark := rs.watermarkOf(values, who, loose); t > watermark {
 		return watermark - int64(rs.rule.Within)
@@ -211,8 +209,8 @@ func (rs *ruleState) clearedUpTo(t int64, values []redact.Text, who *intake.Iden
 	return t
 }
 
-// quietTime returns how long an episode lasts after its newest trigger. With `silent`, that
-// trigger is the newest line.
+// quietTime returns the time for which an episode lasts after its newest trigger. With `silent`, that trigger is the
+// newest line.
 func (rs *ruleState) quietTime() int64 {
 	if rs.rule.Expires() {
 		return int64(rs.rule.Silent + rs.rule.Expire)
@@ -242,8 +240,7 @@ func (ep *episode) compare(o *episode) int {
 	return strings.Compare(ep.key, o.key)
 }
 
-// partyOfKey derives the party from the values of `by`, for state that was saved
-// without it.
+// partyOfKey derives the tenant from the values of `by`, for state that was saved without its tenant.
 func (rs *ruleState) partyOfKey(values []redact.Text) string {
 	if i := slices.Index(rs.rule.By, "namespace"); i >= 0 && i < len(values) {
 		return string(values[i].Clone())
@@ -253,19 +250,17 @@ func (rs *ruleState) partyOfKey(values []redact.Text) string {
 
 // restored marks an episode that was read from a snapshot.
 type restored struct {
-	// loose is set if the snapshot was written without all labels of the identity. The
-	// first trigger whose key is equal apart from the identity pins the episode to its own
-	// identity; until then the episode matches every identity.
+	// loose is set if the snapshot was written without all labels of the identity. A loose episode matches every
+	// identity. The first trigger whose key differs only in the identity pins the episode to its identity.
 	loose bool
-	// nameless is set on a pinned episode, because its alert keeps the labels with which it was
-	// notified.
+	// nameless is set on a pinned episode, because its alert keeps the labels with which somebody was notified of it.
 	nameless bool
 	// firedBefore is set on an episode that fired before it was restored.
 	firedBefore bool
 }
 
-// adoptLoose finds the loose episode whose key equals that of the hit apart from the identity,
-// pins it to the identity of the hit and returns it. It returns nil if there is none.
+// adoptLoose finds the loose episode whose key differs from the hit's key only in the identity, pins it to the identity
+// of the hit and returns it. It returns nil if there is none.
 func (rs *ruleState) adoptLoose() *episode {
 	in := &rs.in
 	if rs.loose == 0 || in.Who == nil {
@@ -286,8 +281,8 @@ func (rs *ruleState) adoptLoose() *episode {
 	return ep
 }
 
-// adoptWindow finds the loose window whose key equals that of the hit apart from the identity,
-// pins it and returns it. It returns nil if there is none.
+// adoptWindow finds the loose window whose key differs from the hit's key only in the identity, pins it to the identity
+// of the hit and returns it. It returns nil if there is none.
 func (rs *ruleState) adoptWindow() *quota.Item[*keyWindow] {
 	in := &rs.in
 	if in.Who == nil {

@@ -14,8 +14,7 @@ import (
 	"crowsnest/internal/blocks"
 )
 
-// Snapshot returns the whole state, except watermarks, as JSON. Its lines and captures are
-// redacted.
+// Snapshot returns the whole state, except watermarks, as JSON. Lines and captures are redacted.
 func (e *Engine) Snapshot() ([]byte, error) { return e.Copy().Append(nil) }
 
 // Copy is the state of an engine at one moment. It shares no memory that may change.
@@ -23,29 +22,30 @@ type Copy struct {
 	engine *Engine
 	state  saved.State
 	lines  *saved.Lines
-	closed []*transition // the transitions behind state.Closed
-	at     int64         // time of the clock when it was made
+	closed []*transition // transitions from which state.Closed is made
+	at     int64         // time by the clock when the copy was made
 }
 
-// savedBytes bounds the bytes of the lines of open episodes in a snapshot, so that saving stays
+// savedBytes is the approximate maximum of the bytes of lines of open episodes in a snapshot, so that saving stays
 // fast.
 const savedBytes = 1 << 20
 
-// Copy copies the state that Snapshot saves. It is fast. Encoding takes longer and can be done
-// while the engine continues.
+// Copy copies the state that Snapshot saves. Copying is fast. Encoding takes longer and can be done while the engine
+// continues.
 func (e *Engine) Copy() Copy {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := saved.New(e.cfg.Identity)
 	s.Seen, s.SeenOf = e.seen.Save()
-	// The more episodes and windows there are, the shorter are the saved lines.
+	// The more episodes and windows there are, the fewer bytes of each line are saved.
 	lines := &saved.Lines{Max: min(render.MaxLine, max(64, savedBytes/max(1, 2*e.limits.slots.Total()+e.limits.windows.Total())))}
 	share := e.displacedShare()
 	for _, rs := range e.order {
 		r := saved.Rule{Alert: rs.rule.Alert, Hash: rs.rule.Hash, CapturedNames: rs.rule.CapturedNames}
 		out := r
 		if !e.runGuarded(rs, e.limits.losses.Now, func() { rs.save(&out, lines); out.Displaced = rs.displaced.save(share) }) {
-			// Without its open episodes, a restart would end their alerts.
+			// Encoding the rule failed, but its open episodes must be saved, because otherwise a restart would end
+			// their alerts.
 			out = r
 			for _, ep := range rs.open {
 				out.Open = append(out.Open, ep.saveBare())
@@ -63,8 +63,8 @@ func (e *Engine) Copy() Copy {
 	return Copy{e, s, lines, slices.Clone(e.journal.closed), e.limits.losses.Now}
 }
 
-// Append redacts the lines of the copy and appends the copy as JSON, which Restore reads. After
-// an error it returns b unchanged.
+// Append redacts the lines of the copy and appends the copy as JSON, which Restore reads. After an error it returns b
+// unchanged.
 func (c Copy) Append(b []byte) ([]byte, error) {
 	c.redact()
 	texts := make([]saved.ClosedTexts, len(c.closed))
@@ -92,8 +92,8 @@ func (x *Episode) closedKey() saved.ClosedKey {
 	return saved.ClosedKey{Print: uint64(x.Fingerprint), Starts: instant.FromTime(x.StartsAt)}
 }
 
-// redact redacts the lines of the copy, and the same lines of the engine if they have not
-// changed since.
+// redact redacts the lines of the copy. It also replaces the same lines of the engine, unless they have changed since
+// the copy was made.
 func (c *Copy) redact() {
 	clean := c.lines.Redact(c.engine.renderer.RedactLine)
 	c.engine.mu.Lock()
@@ -124,7 +124,7 @@ func (rs *ruleState) save(out *saved.Rule, lines *saved.Lines) {
 		out.Cleared = append(out.Cleared, saved.SaveClears(x.Value, x.Key, party))
 	}
 	for x, party := range rs.unless.lines.Values() {
-		// The engine changes the times in place.
+		// The engine changes the times in place, so they are copied.
 		out.Muted = append(out.Muted, saved.Entry[[]int64]{Key: []byte(x.Key), Value: slices.Clone(x.Value), Party: party})
 	}
 	if rs.armed != nil {
@@ -136,7 +136,7 @@ func (rs *ruleState) save(out *saved.Rule, lines *saved.Lines) {
 }
 
 func (a *armedKeys) save(lines *saved.Lines) []saved.Armed {
-	out := make([]saved.Armed, 0, len(a.Items)) // has its final capacity, because lines are written into its items later
+	out := make([]saved.Armed, 0, len(a.Items)) // needs its final capacity, because pointers to its items are used later
 	for x, party := range a.Values() {
 		k := x.Value
 		out = append(out, saved.Armed{
@@ -148,7 +148,7 @@ func (a *armedKeys) save(lines *saved.Lines) []saved.Armed {
 	return out
 }
 
-// saveBare returns only the identity and the progress of an episode.
+// saveBare returns only the fields that identify an episode and state its progress.
 func (ep *episode) saveBare() saved.Episode {
 	return saved.Episode{
 		Values: ep.values, Identity: ep.who.Values(), Loose: ep.loose, Nameless: ep.nameless, Labels: ep.labels, State: string(ep.state), Namespace: ep.namespace,
@@ -172,9 +172,9 @@ func (ep *episode) save(out *saved.Episode, lines *saved.Lines) {
 	}
 }
 
-// Restore loads a snapshot into an engine that already has its rules. Alerts of rules
-// that changed or were removed are resolved. The next Evaluate returns everything that
-// is firing or was resolved lately. After an error the engine is unchanged.
+// Restore loads a snapshot into an engine that already has its rules. Alerts of rules that changed or were removed are
+// resolved. The next Evaluate returns everything that is firing or was resolved recently. After an error the engine is
+// unchanged.
 func (e *Engine) Restore(data []byte, now time.Time) error {
 	s, err := saved.Parse(data)
 	if err != nil {
@@ -244,7 +244,7 @@ func (v *restorer) transition(c saved.Closed) *transition {
 	return t
 }
 
-// resolveRemoved resolves the firing alerts of a rule that is not installed.
+// resolveRemoved resolves the firing alerts of a rule that no longer exists.
 func (v *restorer) resolveRemoved(r saved.Rule) {
 	resolve := func(labels map[string]string, o saved.Closed) {
 		o.Alert, o.Reason, o.Labels, o.Ends, o.Concluded = r.Alert, string(ReasonRemoved), labels, max(v.now, o.Starts), v.now
@@ -275,7 +275,7 @@ func (v *restorer) restoreRule(rs *ruleState, r saved.Rule) {
 	}
 	for _, s := range r.Open {
 		if len(s.Values) != len(rs.rule.By) || State(s.State) != StatePending && State(s.State) != StateFiring {
-			continue // not written by this program
+			continue // this entry was not written by this program
 		}
 		if !v.runGuarded(rs, v.now, func() { v.restoreOpen(rs, r.CapturedNames, s) }) {
 			v.runGuarded(rs, v.now, func() { v.restoreOpen(rs, r.CapturedNames, s.WithoutInternals()) })
@@ -309,7 +309,7 @@ func (v *restorer) restoreRule(rs *ruleState, r saved.Rule) {
 			rs.overflow.keys.Add(k, struct{}{})
 		}
 	}
-	rs.relabel(v.now) // severity or labels may have changed since then
+	rs.relabel(v.now) // severity or labels of the rule may have changed since then
 }
 
 func (v *restorer) restoreOpen(rs *ruleState, names []string, s saved.Episode) {
@@ -355,7 +355,7 @@ func (v *restorer) restoreEpisode(rs *ruleState, names []string, s saved.Episode
 func (v *restorer) restoreArmed(a *armedKeys, r saved.Rule) {
 	for _, s := range r.Armed {
 		if len(s.Values) != len(a.rs.rule.By) {
-			continue // not written by this program
+			continue // this entry was not written by this program
 		}
 		who := v.in.SavedIdentity(v.s.Identity, s.Identity)
 		k := &armedKey{
@@ -366,13 +366,13 @@ func (v *restorer) restoreArmed(a *armedKeys, r saved.Rule) {
 	}
 }
 
-// restoreLapses runs after the clear lines are restored, because they determine when a lapse
-// ended.
+// restoreLapses restores the lapses of a rule. It runs after the clear lines are restored, because they determine when
+// a lapse ended.
 func (v *restorer) restoreLapses(rs *ruleState, r saved.Rule) {
 	for _, s := range r.Lapses {
 		ts := window.UnpackTimes(s.Times)
 		if len(s.Values) != len(rs.rule.By) || len(ts) == 0 {
-			continue // this program did not write it
+			continue // this entry was not written by this program
 		}
 		ep := v.restoreEpisode(rs, r.CapturedNames, s)
 		ep.times = nil

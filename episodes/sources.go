@@ -10,9 +10,9 @@ import (
 	"crowsnest/rules"
 )
 
-// AddSource registers a source. It must be called before the first lines of the source.
-// lateness is how far the watermark stays behind the source's progress. serves reports which
-// selectors the source can satisfy. A known source keeps its progress.
+// AddSource registers a source. It must be called before the first lines of the source are taken. lateness is the
+// duration by which the watermark stays behind the source's progress. serves reports which selectors the source can
+// satisfy. A source that was registered before keeps its progress.
 func (e *Engine) AddSource(name string, lateness time.Duration, serves func(rules.Selector) bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -29,9 +29,9 @@ func (e *Engine) RemoveSource(name string) {
 	e.bindSources()
 }
 
-// AdvanceWatermark reports that all lines of the source up to readUpTo have been read, except
-// those of lagging streams, which have watermarks of their own. A watermark never moves back;
-// an earlier time is ignored. The next Evaluate draws the conclusions.
+// AdvanceWatermark reports that all lines of the source up to readUpTo have been read, except the lines of lagging
+// streams, which have their own watermarks. A watermark never moves back, so an earlier time is ignored. The next
+// Evaluate draws the conclusions.
 func (e *Engine) AdvanceWatermark(name string, readUpTo time.Time, lagging ...matcher.LaggingStream) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -43,9 +43,8 @@ func (e *Engine) AdvanceWatermark(name string, readUpTo time.Time, lagging ...ma
 	e.lagging = e.lagging || len(lags) > 0
 }
 
-// HoldBack stops the watermarks of the named rules at the given times. After its time, an agent
-// that reads lines of the rule matched another version of it. Rules that are not in upTo are
-// released.
+// HoldBack stops the watermarks of the named rules at the given times, because from these times on an agent matched
+// another version of the rule. Rules that are not in upTo are released.
 func (e *Engine) HoldBack(upTo map[string]time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -71,8 +70,7 @@ func (e *Engine) freezeRule(rs *ruleState, t int64) {
 	}
 }
 
-// frozenAt returns the time at which the watermarks of the rule stopped, or window.NoTime if
-// they did not.
+// frozenAt returns the time at which the watermarks of the rule are stopped, or window.NoTime if they are not.
 func (rs *ruleState) frozenAt() int64 {
 	switch {
 	case rs.heldBack == window.NoTime:

@@ -9,21 +9,21 @@ import (
 
 // RuleStats counts events of one rule since New. The counters never decrease.
 type RuleStats struct {
-	Matches     int64     // lines that matched `match` or a step
-	LastMatch   time.Time // event time; zero if there was none
-	Repeats     int64     // lines that had been read before
-	Refused     int64     // triggers beyond the limit of the rule
-	MissingBy   int64     // trigger lines that lack a value of `by`
-	MissingSame int64     // clear and unless lines that lack a value of `same`
-	Evicted     int64     // windows that were dropped to make room
+	Matches     int64     // number of lines that matched `match` or a step
+	LastMatch   time.Time // event time of the newest of these lines; zero if there was none
+	Repeats     int64     // number of lines that had been read before
+	Refused     int64     // number of triggers beyond the limit of the rule
+	MissingBy   int64     // number of trigger lines that lack a value of `by`
+	MissingSame int64     // number of clear and unless lines that lack a value of `same`
+	Evicted     int64     // number of windows that were dropped to make room
 }
 
 // Totals counts events that do not belong to one rule.
 type Totals struct {
-	Late        int64 // lines older than the watermark
-	Future      int64 // lines too far ahead of the clock
-	SeenEvicted int64 // fingerprints that were dropped to make room
-	BadTemplate int64 // templates that could not be rendered
+	Late        int64 // number of lines older than the watermark
+	Future      int64 // number of lines too far ahead of the clock
+	SeenEvicted int64 // number of fingerprints that were dropped to make room
+	BadTemplate int64 // number of templates that could not be rendered
 }
 
 // Stats are the counters of an engine.
@@ -42,9 +42,9 @@ type RuleStatus struct {
 	RuleStats
 	Pending, Firing int
 	Overflow        bool
-	OnHold          bool // whether absence-based conclusions are on hold
+	OnHold          bool // whether negative conclusions are on hold
 	Windows         int
-	Armed           int // keys of a rule with `silent` whose silence would be a failure
+	Armed           int // number of keys of a rule with `silent` whose silence would be a failure
 	// Inactive is set if no source can serve the rule.
 	Inactive bool
 	// Watermark is the event time up to which all lines of the rule's sources were read. Zero
@@ -80,15 +80,15 @@ func (e *Engine) Stats(now time.Time) Stats {
 	return s
 }
 
-// Unread is a rule with open episodes that wait for lines which no source reads.
+// Unread is a rule with open episodes that wait for lines that no source reads.
 type Unread struct {
 	Rule      string
 	Selectors []string // selectors of the parts whose streams no source reads
 	Episodes  int      // number of pending and firing episodes
 }
 
-// UnreadRules returns the rules with open episodes that wait for unread lines, in the order of
-// the rule set.
+// UnreadRules returns the rules with open episodes that wait for lines that no source reads, in the order of the rule
+// set.
 func (e *Engine) UnreadRules() []Unread {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 	"crowsnest/rules"
 )
 
-// Swap installs a set of rules. A rule whose semantic hash is unchanged keeps its state;
-// if the labels of an open alert change, the old alert is resolved and the new one
-// continues with the same start. The alerts of removed and changed rules are resolved.
+// Swap installs a set of rules. A rule whose semantic hash is unchanged keeps its state. If the labels of an open alert
+// change, the old alert is resolved and a new alert continues it with the same start. The alerts of removed and changed
+// rules are resolved.
 func (e *Engine) Swap(set *rules.Set, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -98,8 +98,8 @@ func (rs *ruleState) endAll(now int64) {
 	}
 }
 
-// changeClass moves the state of the rule to another quota class, because its new version is of
-// that class, or because other namespaces are trusted now.
+// changeClass moves the state of the rule to another quota class, because the class of its new version differs, or
+// because other namespaces are trusted now.
 func (rs *ruleState) changeClass(c quota.Class) {
 	for _, s := range []*quota.Group{rs.slots, rs.windows.Group, rs.clear.lines.Group, rs.unless.lines.Group} {
 		s.Reclass(c)

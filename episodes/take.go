@@ -12,17 +12,16 @@ import (
 	"crowsnest/redact"
 )
 
-// NoteFuture counts a line whose time was too far ahead of the clock, and was corrected before Take.
+// NoteFuture counts a line whose time was too far ahead of the clock and was corrected before Take.
 func (e *Engine) NoteFuture() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.total.Future++
 }
 
-// Take accepts hits in the order in which they were read. now is the time of arrival. The hits
-// are not changed. Their lines and values belong to the caller again when Take returns, because
-// Take copies the parts that it keeps, at most a sample of a line and a bounded part of each
-// value. Their rules and labels are shared and must not change.
+// Take accepts hits in the order in which they were read. now is the time of arrival. Take does not change the hits. It
+// copies the data that it keeps, at most a sample of a line and a bounded part of each value, so the caller may reuse
+// lines and values when Take returns. Rules and labels of the hits are shared and must not change.
 func (e *Engine) Take(hits []matcher.Hit, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -33,8 +32,8 @@ func (e *Engine) Take(hits []matcher.Hit, now time.Time) {
 	e.in.DropReferences()
 }
 
-// acceptSome accepts hits up to the first whose rule panics, and returns their number.
-// It quarantines that rule.
+// acceptSome accepts hits until the rule of a hit panics, and returns the number of processed hits. It quarantines the
+// rule that panics.
 func (e *Engine) acceptSome(hits []matcher.Hit, now int64) (n int) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -48,7 +47,7 @@ func (e *Engine) acceptSome(hits []matcher.Hit, now int64) (n int) {
 	return n
 }
 
-// fingerprint identifies a line and the part of the rule that it matches.
+// fingerprint identifies a line together with the part of the rule that it matches.
 func (rs *ruleState) fingerprint(m *matcher.Hit) uint64 {
 	return intake.MixHash(m.ID, rs.last.Seed+uint64(m.Part+3))
 }
@@ -65,7 +64,7 @@ func (e *Engine) acceptHit(m *matcher.Hit, now int64) {
 		return
 	}
 	e.in.SetOrigin(m.Labels)
-	// A repeat is a line that already matched this part of this rule.
+	// A hit is a repeat if the same line already matched the same part of the rule.
 	if e.seen.Add(rs.fingerprint(m), e.in.Party) {
 		rs.stats.Repeats++
 		return
@@ -95,8 +94,8 @@ func (e *Engine) acceptHit(m *matcher.Hit, now int64) {
 	}
 }
 
-// keepOrder returns the time for a line that is too far ahead of the clock. That is now, but
-// later than an earlier clear line and not before any earlier line.
+// keepOrder returns the time for a line that is too far ahead of the clock. This is now, but later than an earlier
+// clear line of this kind, and not before any earlier line of this kind.
 func (e *Engine) keepOrder(part matcher.Part, now int64) int64 {
 	t := max(now, e.ahead)
 	if e.aheadCleared || part == matcher.PartClear && t == e.ahead {
@@ -125,7 +124,7 @@ func (rs *ruleState) acceptStep(step int, h *window.Hit, now int64) {
 		var alive bool
 		known = rs.hitClears(ep, values)
 		if between, alive = known.GapAround(h.T); !alive {
-			return // a clear line of the same time, or one that was dropped, ended it
+			return // a clear line at the same time, or one that was dropped, ended the failure
 		}
 	}
 	if ep != nil && between.Hi == window.Forever && ep.countsLine(h.T) && ep.lastID != h.ID && ep.lastID != ^h.ID {
@@ -156,8 +155,7 @@ func (rs *ruleState) acceptStep(step int, h *window.Hit, now int64) {
 	}
 }
 
-// countHit adds the hit to the window of its key and looks for a trigger between two clear
-// lines.
+// countHit adds the hit to the window of its key and looks for a trigger in the gap between two clear lines.
 func (rs *ruleState) countHit(ep *episode, values []redact.Text, step int, known window.Clears, between window.Gap) (window.Trigger, bool) {
 	var kept *quota.Item[*keyWindow]
 	var w *keyWindow
@@ -187,8 +185,8 @@ func (rs *ruleState) countHit(ep *episode, values []redact.Text, step int, known
 	return trig, ok
 }
 
-// acceptClear applies a clear line. It ends the episodes that are not newer and empties the
-// windows of every key with the same values of `same`.
+// acceptClear applies a clear line. It ends the episodes that are not newer than the line, and empties the windows of
+// every key with the same values of `same`.
 func (rs *ruleState) acceptClear(h *window.Hit, now int64) {
 	if rs.rule.Clear == nil {
 		return
@@ -243,9 +241,9 @@ func (rs *ruleState) acceptUnless(h *window.Hit, now int64) {
 	if rs.armed != nil {
 		rs.armed.applyUnless(key, values, h.T)
 	}
-	// An episode is pending for longer than `for` if a log that it waits for is not read. A
-	// line after that time would have found the episode firing. A line may also be ahead of the
-	// clock.
+	// An episode can be pending for longer than `for`, because a log for which it waits is not read. An unless line
+	// after `for` does not mute such an episode, because with all logs read the episode would already have been firing.
+	// The time of a line may also be ahead of the clock, so the clock limits it.
 	last, read := int64(rs.rule.For)+rs.groups.firing.Lateness, min(h.T, now)
 	for _, ep := range rs.unless.concernedEpisodes(rs, key, values) {
 		if ep.state == StatePending && h.T > ep.starts-int64(u.Within) && read <= ep.starts+last {
@@ -254,7 +252,7 @@ func (rs *ruleState) acceptUnless(h *window.Hit, now int64) {
 	}
 }
 
-// maxMutes is the number of unless lines kept per key; older ones are dropped.
+// maxMutes is the maximum number of unless lines that are kept per key. The oldest one is dropped first.
 const maxMutes = 256
 
 func insertTime(times []int64, t int64) []int64 {
@@ -269,14 +267,12 @@ func insertTime(times []int64, t int64) []int64 {
 	return times
 }
 
-// TakeRecorded accepts recorded hits of the named source, whose times move the clock. now is the
-// time of the clock before the call. A hit at a time t after now has the same effect as
-// AdvanceWatermark and Evaluate just before t, and then Take and Evaluate at t. TakeRecorded
-// stops before the first hit for which one of these Evaluate calls would decide or return
-// something. It returns the number of accepted hits and the new time of the clock, for which
-// the caller must call Evaluate. If no hit was accepted and the clock did not move, something
-// may be due before the next hit, and the caller must move the clock. The caller keeps the
-// ownership of the hits, as with Take.
+// TakeRecorded accepts recorded hits of the named source, whose times move the clock. now is the time of the clock
+// before the call. A hit at a time t after now has the same effect as AdvanceWatermark and Evaluate just before t,
+// followed by Take and Evaluate at t. TakeRecorded stops before the first hit for which one of these Evaluate calls
+// would decide or return something. It returns the number of accepted hits and the new time of the clock, for which the
+// caller must call Evaluate. If no hit was accepted and the clock did not move, something may be due before the next
+// hit, and the caller must move the clock. The caller keeps the ownership of the hits, as with Take.
 func (e *Engine) TakeRecorded(source string, hits []matcher.Hit, now time.Time) (n int, clock time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -305,8 +301,8 @@ func (e *Engine) TakeRecorded(source string, hits []matcher.Hit, now time.Time) 
 	return n, now
 }
 
-// evaluateIdle does the work of Evaluate if there is nothing to conclude and nothing to return,
-// and reports whether that is so. Otherwise the caller must call Evaluate.
+// evaluateIdle does the work of Evaluate if there is nothing to conclude and nothing to return. It returns false if
+// there is something. Then the caller must call Evaluate.
 func (e *Engine) evaluateIdle(t int64) bool {
 	since := t - e.journal.updated
 	if e.warm || e.unsettled || len(e.journal.changes) > 0 || since < 0 || since >= int64(e.cfg.UpdateEvery) ||

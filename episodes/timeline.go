@@ -14,31 +14,29 @@ type EventKind string
 
 // The kinds of events.
 const (
-	EventCounted  EventKind = "counted"  // a line of the window that opened the episode: line N of Of
-	EventLast     EventKind = "last"     // for a rule with `silent`, the last line of the key
+	EventCounted  EventKind = "counted"  // a line of the window that opened the episode; it is line N of Of
+	EventLast     EventKind = "last"     // the last line of the key before the silence, for a rule with `silent`
 	EventOpened   EventKind = "opened"   // the condition became true
-	EventFired    EventKind = "fired"    // the engine concluded that it fires
-	EventOnHold   EventKind = "held"     // absence-based conclusions are on hold, because Sources make no progress
+	EventFired    EventKind = "fired"    // the engine concluded that the episode fires
+	EventOnHold   EventKind = "held"     // negative conclusions are on hold, because Sources make no progress
 	EventResumed  EventKind = "resumed"  // the sources make progress again
-	EventRenamed  EventKind = "renamed"  // a reload changed its labels
+	EventRenamed  EventKind = "renamed"  // a reload changed the labels
 	EventRestored EventKind = "restored" // the episode was loaded after a restart; earlier events are unknown
 	EventEnded    EventKind = "ended"
 )
 
-// Event is one event of an episode. A further trigger line is not an event.
+// Event is one event of an episode. Triggers after the first one are not events.
 type Event struct {
 	At   time.Time
 	Kind EventKind
-	// N and Of belong to EventCounted. They count lines, different values, or steps of a
-	// sequence.
+	// N and Of are set for EventCounted. They count lines, different values, or steps of a sequence.
 	N, Of int
-	// Line is the line that opened or ended the episode. It is empty if no line did, or if the
-	// line is unknown.
+	// Line is the line that opened or ended the episode. It is empty if no line did so, or if the line is unknown.
 	Line redact.Text
-	// Log describes the log of the line, as people see it. It is empty if unknown.
+	// Log describes the log of the line to people. It is empty if unknown.
 	Log string
-	// Sources are the sources without progress, for EventOnHold. It is empty if the rule is
-	// quarantined, because its lines are not matched.
+	// Sources are the names of the sources without progress, for EventOnHold. It is empty if the rule is quarantined,
+	// because then its lines are not matched.
 	Sources []string
 	Reason  Reason // reason of the end, for EventEnded
 }
@@ -46,14 +44,14 @@ type Event struct {
 // Timeline is the history of one episode.
 type Timeline struct {
 	Episode Episode
-	// Events are in the order in which the engine recorded them. If there are too many, the
-	// first and the newest are kept, and Skipped counts the others.
+	// Events are in the order in which the engine recorded them. If there are too many, the first and the newest ones
+	// are kept, and Skipped is the number of the others.
 	Events  []Event
 	Skipped int
 }
 
 const (
-	maxEvents  = 16 // maximum per episode
+	maxEvents  = 16 // maximum number of events per episode
 	keepEvents = 5  // number of first events that are always kept
 	maxEnded   = 256
 )
@@ -61,7 +59,7 @@ const (
 type history struct {
 	events  []Event
 	skipped int
-	onHold  bool // whether an EventOnHold has no EventResumed after it
+	onHold  bool // whether the newest EventOnHold has no EventResumed after it
 }
 
 func (h *history) addEvent(ev Event) {
@@ -80,8 +78,7 @@ func (h *history) addEvent(ev Event) {
 	h.events[maxEvents-1] = ev
 }
 
-// noteOpened notes how an episode began, with the lines of its window and the line that made
-// the condition true.
+// noteOpened records how an episode began, with the lines of its window and the line that made the condition true.
 func (ep *episode) noteOpened(trig *window.Trigger, now int64) {
 	r, n := ep.rs.rule, len(trig.Sequence)
 	count := func(t int64, i, total int) {
@@ -93,7 +90,7 @@ func (ep *episode) noteOpened(trig *window.Trigger, now int64) {
 			count(h.T, i+1, n)
 		}
 	case w != nil && r.Count > 1:
-		// The lines that made the condition true are the oldest of the window.
+		// The window may hold more lines than the condition needed. The oldest ones made it true.
 		if ts := w.TriggerLines(r, trig); len(ts) >= r.Count {
 			count(ts[0], 1, r.Count)
 			if r.Count > 2 {
@@ -105,7 +102,7 @@ func (ep *episode) noteOpened(trig *window.Trigger, now int64) {
 	ep.noteOnHold(now)
 }
 
-// noteOnHold records whether the lines for which the episode waits are on hold.
+// noteOnHold records that conclusions about the episode went on hold or resumed.
 func (ep *episode) noteOnHold(now int64) {
 	a := ep.awaits()
 	if onHold, waitsFor := a.onHoldFor(ep.values, ep.who, ep.loose, a.WasOnHold, now); onHold {
@@ -115,8 +112,7 @@ func (ep *episode) noteOnHold(now int64) {
 	}
 }
 
-// noteRestored records the events that follow from the saved fields of an episode, because its
-// history is not saved.
+// noteRestored records the events that the saved fields of an episode show, because its history is not saved.
 func (ep *episode) noteRestored(now int64) {
 	if ep.rs.armed != nil {
 		ep.history.addEvent(Event{At: instant.ToTime(ep.newest), Kind: EventLast})
@@ -129,7 +125,7 @@ func (ep *episode) noteRestored(now int64) {
 }
 
 func (e *Engine) noteOnHold(now int64) {
-	for g := range e.sources.TurnedGroups(now) { // a new group may have episodes of other groups
+	for g := range e.sources.TurnedGroups(now) { // a new group may have episodes that came from other groups
 		for _, d := range g.ArmedDeadlines() {
 			if ep, ok := d.Of.(*episode); ok {
 				ep.noteOnHold(now)
@@ -147,16 +143,15 @@ func (e *Engine) noteOnHold(now int64) {
 	}
 }
 
-// pastEpisode is an episode that ended recently, also one that never fired, with the line that
-// ended it.
+// pastEpisode is an episode that ended recently, with the line that ended it. It may never have fired.
 type pastEpisode struct {
 	*transition
 	history
 	line window.Text
 }
 
-// Timeline returns the history of the newest episode of an alert, open or ended in the last 15
-// minutes, also one that never fired. It returns false if there is none.
+// Timeline returns the history of the newest episode of an alert. The episode is open or ended in the last 15 minutes,
+// and may never have fired. Timeline returns false if there is none.
 func (e *Engine) Timeline(fingerprint Fingerprint, now time.Time) (Timeline, bool) {
 	at := instant.FromTime(now)
 	p := e.findNewest(fingerprint, at)
@@ -188,7 +183,7 @@ func (e *Engine) Timeline(fingerprint Fingerprint, now time.Time) (Timeline, boo
 	return t, true
 }
 
-// findNewest finds the newest episode of an alert, with its history if that is known.
+// findNewest finds the newest episode of an alert, with its history if the history is known.
 func (e *Engine) findNewest(fingerprint Fingerprint, now int64) (out pastEpisode) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -211,7 +206,7 @@ func (e *Engine) findNewest(fingerprint Fingerprint, now int64) (out pastEpisode
 			break
 		}
 	}
-	// Episodes that ended before a restart, and overflows, have no history.
+	// Overflows, and episodes that ended before a restart, have no history.
 	for _, t := range slices.Backward(e.journal.closed) {
 		if t.Fingerprint == fingerprint && (out.transition == nil || t.Concluded.After(out.Concluded)) {
 			return pastEpisode{transition: t}

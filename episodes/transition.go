@@ -10,24 +10,24 @@ import (
 	"crowsnest/rules"
 )
 
-// transition is the state of an episode at one moment, as the engine concluded it. Its texts
-// are rendered when they are first needed, while the engine's mutex is free; see renderAll.
+// transition is the state of an episode at one moment, as the engine concluded it. Its texts are rendered when they are
+// first needed, while the engine's mutex is free; see renderAll.
 type transition struct {
-	Episode  // Line, First and Annotations are valid once done is set
+	Episode  // its Line, First and Annotations are valid once done is set
 	rs       *ruleState
-	ep       *episode         // nil for an overflow alert and for an episode from a snapshot
-	overflow *render.Overflow // nil unless the transition is that of an overflow
+	ep       *episode         // episode; nil for an overflow alert and for an episode from a snapshot
+	overflow *render.Overflow // data of an overflow alert; nil for an episode
 
 	line, first     window.Text
 	captures        []render.Capture
-	known           *render.Texts     // texts of the previous transition
+	known           *render.Texts     // texts of the previous transition of the episode
 	moreAnnotations map[string]string // additional annotations
-	cause           *relation         // nil if it has no cause
-	// done is set when the texts are rendered. The transition changes only while both mutexes
-	// of the engine are held, so holding either is enough to read it.
+	cause           *relation         // cause of the episode; nil if it has none
+	// done is set when the texts are rendered. A transition changes only while both mutexes of the engine are held, so
+	// holding either one is enough to read it.
 	done bool
-	// moved is the sum of the clock changes since the end of the episode. They are not applied
-	// to its times.
+	// moved is the sum of the clock changes since the end of the episode. The times of the transition do not include
+	// it.
 	moved int64
 	// opens is set until the episode is first reported.
 	opens bool
@@ -85,8 +85,8 @@ func (t *transition) setEnd(state State, reason Reason, end, now int64) {
 
 type texts struct {
 	*render.Texts                   // nil if rendering panicked
-	annotations   map[string]string // the annotations of Texts and additional ones
-	cause         Cause             // the cause, with its summary
+	annotations   map[string]string // annotations of Texts and additional ones
+	cause         Cause             // cause with its summary
 }
 
 func (t *transition) renderTexts(r *render.Renderer) (out texts) {
@@ -122,8 +122,8 @@ func (t *transition) renderTexts(r *render.Renderer) (out texts) {
 	return out
 }
 
-// keepTexts stores the texts in the transition. It also stores its redacted lines in its
-// episode, unless the episode has newer lines.
+// keepTexts stores the texts in the transition. It also stores the redacted lines in the episode, unless the episode
+// has newer lines.
 func (t *transition) keepTexts(made texts) {
 	t.done, t.Line, t.First, t.Annotations = true, made.Line, made.First, made.annotations
 	if ep := t.ep; ep != nil {
@@ -137,13 +137,12 @@ func (t *transition) keepTexts(made texts) {
 		}
 		t.Cause = &r.Cause
 	}
-	t.ep, t.known, t.captures, t.moreAnnotations, t.cause = nil, nil, nil, nil, nil // frees their memory
+	t.ep, t.known, t.captures, t.moreAnnotations, t.cause = nil, nil, nil, nil, nil // frees the memory of fields that are no longer needed
 }
 
-// renderAll returns copies of transitions with their texts. It renders while the mutex that
-// Take needs is free, because executing templates and redacting lines is slow. If rendering
-// panics, the rule is quarantined. Episodes that were not reported before are then omitted, and
-// the others get an annotation that explains it.
+// renderAll returns copies of transitions with their texts. It renders while the mutex that Take needs is free, because
+// executing templates and redacting lines is slow. If rendering panics, the rule is quarantined. Then episodes that
+// were not reported before are omitted, and the others get an annotation that explains the failure.
 func (e *Engine) renderAll(ts []*transition, now int64) []Episode {
 	if len(ts) == 0 {
 		return nil

@@ -17,12 +17,12 @@ import (
 	"crowsnest/rules"
 )
 
-// MaxLine is the number of bytes of a line that are shown.
+// MaxLine is the maximum number of bytes of a line that are shown.
 const MaxLine = 1 << 10
 
 // Renderer renders texts. It is safe for concurrent use. Its fields must not change.
 type Renderer struct {
-	// Redactor hides secrets; nil hides nothing.
+	// Redactor hides secrets. A nil Redactor hides nothing.
 	Redactor *redact.Redactor
 
 	failed atomic.Int64
@@ -31,8 +31,8 @@ type Renderer struct {
 // FailedTemplates returns how many templates have failed.
 func (r *Renderer) FailedTemplates() int64 { return r.failed.Load() }
 
-// RedactLine redacts a line and truncates it, in this order, so that half a secret does not
-// survive.
+// RedactLine redacts a line and truncates it afterwards, because truncation could leave a part of a secret that
+// redaction does not recognise.
 func (r *Renderer) RedactLine(line string) redact.Text {
 	return text.Truncate(r.Redactor.Text(line), MaxLine)
 }
@@ -50,7 +50,7 @@ func (r *Renderer) countFailure(ok bool) {
 	}
 }
 
-// Capture holds the values that one line has for some names. It must not change.
+// Capture holds the values of some names in one line. It is immutable.
 type Capture struct {
 	Names  []string
 	Values []redact.Text
@@ -60,7 +60,7 @@ type Capture struct {
 type Facts struct {
 	Rule   *rules.Rule
 	Labels map[string]string
-	// Captures holds the captured values of each line of the newest trigger.
+	// Captures has the captured values of each line of the newest trigger.
 	Captures    []Capture
 	Count       int64
 	StartsAt    time.Time
@@ -77,14 +77,14 @@ func (f *Facts) equal(o *Facts) bool {
 		})
 }
 
-// Texts are rendered annotations together with their facts. They do not change.
+// Texts are rendered annotations with the facts from which they were rendered. They are immutable.
 type Texts struct {
 	Facts
 	Annotations map[string]string
 }
 
-// RenderTexts returns the texts of an alert, or known if its facts are equal. Rendering is
-// slow, and pages often request all open alerts.
+// RenderTexts returns the texts of an alert. It returns known if the facts of known are equal, because rendering is
+// slow and pages often request all open alerts.
 func (r *Renderer) RenderTexts(f Facts, known *Texts) *Texts {
 	if known != nil && known.equal(&f) {
 		return known
@@ -92,8 +92,8 @@ func (r *Renderer) RenderTexts(f Facts, known *Texts) *Texts {
 	return &Texts{f, r.renderAnnotations(&f)}
 }
 
-// renderAnnotations renders the annotations of the rule, and adds those that every alert has if
-// the rule does not state them.
+// renderAnnotations renders the annotations of the rule. It adds the annotations that every alert has if the rule does
+// not state them.
 func (r *Renderer) renderAnnotations(f *Facts) map[string]string {
 	data := rules.TemplateData{Labels: f.Labels, Vars: f.templateVars(), Value: f.Count, Line: string(f.Line), Error: matcher.ErrorOf(string(f.Line))}
 	out := map[string]string{"line": string(f.Line), "first_line": string(f.First), "origin": neutralise(f.Origin)}
@@ -122,8 +122,8 @@ func removeEmpty(out map[string]string) map[string]string {
 	return out
 }
 
-// templateVars returns the values of `$vars`. In a sequence, name_i is the value of step i, and
-// name that of the last step with such a value.
+// templateVars returns the values of `$vars`. In a sequence, name_i is the value of step i, and name is the value of
+// the last step that has one.
 func (f *Facts) templateVars() map[string]string {
 	vars := map[string]string{}
 	for i, c := range f.Captures {
@@ -143,8 +143,8 @@ func (f *Facts) templateVars() map[string]string {
 // neutralise turns a value from a log line into a single line without links and markup.
 func neutralise(s string) string { return redact.Inert(redact.Sanitise(s)) }
 
-// addRemediation adds the remediation, and says whether the running version is known to have
-// the failure.
+// addRemediation adds the rule's remediation, and a statement about whether the running version is known to have the
+// failure.
 func (r *Renderer) addRemediation(rule *rules.Rule, data rules.TemplateData, out map[string]string) {
 	rem := rule.Remediation
 	text, failed := rem.Text(data, neutralise)
@@ -161,9 +161,9 @@ type Overflow struct {
 	Rule               *rules.Rule
 	Labels             map[string]string
 	Keys               int
-	AtLeast            bool // whether there may be more keys
+	AtLeast            bool // whether the number of keys is a lower bound
 	Lines              int64
-	Why                string   // the limit that was reached
+	Why                string   // description of the limit that was reached
 	Lost               int64    // number of displaced alerts
 	Named              []string // labels of the newest displaced alerts
 	StartsAt, LastSeen time.Time

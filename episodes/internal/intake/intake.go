@@ -24,19 +24,20 @@ import (
 // MaxValue is the maximum length of a label value in bytes.
 const MaxValue = 256
 
-// maxClean bounds the cache of cleaned values.
+// maxClean is the maximum number of cached cleaned values.
 const maxClean = 4096
 
-// maxValues bounds the memory for values that End keeps.
+// maxValues is the maximum number of values whose memory End keeps for the next block.
 const maxValues = 1 << 14
 
 // Intake prepares one hit at a time. SetOrigin, CleanValues and KeyOf fill it. It reuses its
 // memory for each hit.
 type Intake struct {
 	window.Copier
-	Origin            // origin of the stream of the hit
-	Hit    window.Hit // the hit that is counted
-	// Moved is how far back the time of the hit was moved because the clock was set back.
+	Origin            // origin of the hit's stream
+	Hit    window.Hit // the hit that is being processed
+	// Moved is the duration by which the time of the hit was moved, because the clock was set since the line was
+	// written.
 	Moved int64
 	Key   []byte // key made of the identity and the values of `by`
 
@@ -53,8 +54,8 @@ type cleanKey struct {
 	value string
 }
 
-// New makes an intake for streams with these identity labels. redactor finds the secrets that
-// are hidden; nil finds none.
+// New returns an intake for streams with these identity labels. redactor finds the secrets that are replaced. A nil
+// redactor finds none.
 func New(identity []string, redactor *redact.Redactor, r *render.Renderer) Intake {
 	return Intake{
 		Copier:   window.Copier{Max: render.MaxLine, Sample: r.RedactLine},
@@ -75,13 +76,13 @@ func (b *Intake) DropReferences() {
 
 // SetOrigin sets the origin to the stream with these labels.
 func (b *Intake) SetOrigin(labels matcher.Labels) {
-	if address := labelsAddress(labels); address != b.address { // this rarely happens
+	if address := labelsAddress(labels); address != b.address { // the address of the labels rarely changes between hits
 		b.Origin = *b.origins.findOrigin(labels, address)
 	}
 }
 
-// KeyOf sets Key to the key of the cleaned values of a hit. It returns the values of `by`,
-// truncated, and reports whether one is missing. They and Key are valid until the next call.
+// KeyOf sets Key to the key of the cleaned values of a hit. It returns the truncated values of `by`, and reports
+// whether one is missing. The returned values and Key are valid until the next call.
 func (b *Intake) KeyOf(m *Memory, cleaned []redact.Text) (by []redact.Text, missing bool) {
 	by = b.keyValues[:0]
 	if m.keyed {
@@ -111,11 +112,10 @@ func (b *Intake) KeyWithoutIdentity() string {
 	return string(b.Key[:len(b.Key)-len(b.Who.KeySuffix())])
 }
 
-// CleanValues returns the values of a hit as one line each, without secrets, control and
-// invisible characters, and of bounded length. A captured value has lost the context
-// that made it a secret ("hunter2" of "password=hunter2"), so the line decides; labels
-// of the stream are not checked. Nearly all values were seen before. The result is valid
-// until End.
+// CleanValues returns the values of a hit without secrets, line breaks, control and invisible characters, and of
+// bounded length. A captured value has lost the context that made it a secret ("hunter2" of "password=hunter2"), so
+// secrets are looked for in the whole line. Labels of the stream are not checked. A cache serves nearly all calls,
+// because the same values occur again and again. The result is valid until End.
 func (b *Intake) CleanValues(m *Memory, h *matcher.Hit) []redact.Text {
 	var line redact.Text
 	m.startStream(b, len(h.Values))
@@ -136,9 +136,8 @@ func (b *Intake) CleanValues(m *Memory, h *matcher.Hit) []redact.Text {
 	return b.values[from:len(b.values):len(b.values)]
 }
 
-// cleanValue returns one value as CleanValues does. line is the redacted line, or empty if it
-// was not redacted yet. kept reports whether the result is in memory that the caller does not
-// own.
+// cleanValue returns one value, cleaned as in CleanValues. line is the redacted line, or empty if the line was not
+// redacted yet. kept reports whether the result is in memory that the caller does not own.
 func (b *Intake) cleanValue(rule uint64, h *matcher.Hit, i int, line *redact.Text) (c redact.Text, kept bool) {
 	v := h.Values[i]
 	if b.redactor == nil {
@@ -166,8 +165,8 @@ func (b *Intake) cleanValue(rule uint64, h *matcher.Hit, i int, line *redact.Tex
 	return c, true
 }
 
-// AppendKey appends the values with these indexes, or all if indexes is nil, as one map key.
-// Values are at most MaxValue bytes.
+// AppendKey appends the values with these indexes, or all values if indexes is nil, as one string that is unique to
+// them. Values are at most MaxValue bytes long.
 func AppendKey[T ~string](b []byte, values []T, indexes []int) []byte {
 	n := len(indexes)
 	if indexes == nil {
@@ -187,7 +186,7 @@ func AppendKey[T ~string](b []byte, values []T, indexes []int) []byte {
 	return b
 }
 
-// JoinKey returns the key of these values of `by` and an identity, in the form of Intake.Key.
+// JoinKey returns the key of these values of `by` and an identity. The key has the form of Intake.Key.
 func JoinKey[T ~string](values []T, who *Identity) string {
 	return string(AppendKey(nil, values, nil)) + who.KeySuffix()
 }
@@ -210,27 +209,25 @@ func MixHash(a, b uint64) uint64 {
 	return x
 }
 
-// Memory caches the results of the newest hit of a rule. The lines of a storm nearly
-// always have the same stream and values, so nothing is cleaned or joined again. Its
-// strings belong to the intake or to the labels.
+// Memory caches the results for the newest hit of a rule. In a burst of lines nearly all hits have the same stream and
+// values, so nothing has to be cleaned or joined again. Its strings belong to the intake or to the labels.
 type Memory struct {
 	Seed     uint64 // hash of the rule's name
 	keyCount int    // number of values in the key
 
 	labels matcher.Labels // labels of the stream
-	// values are those of the newest hit that needed no cleaning. An empty one is empty or
-	// unknown.
+	// values are the clean values of the newest hit. A value is empty if it is unknown or was changed by the cleaning.
 	values []redact.Text
-	// key is the key of the values, if keyed is set. missing is the result of KeyOf.
+	// key is the key of the values, if keyed is set. missing is the second result of KeyOf.
 	key     []byte
 	missing bool
 	keyed   bool
 }
 
-// NewMemory makes the memory of a rule.
+// NewMemory returns an empty cache for a rule.
 func NewMemory(r *rules.Rule) Memory { return Memory{Seed: Hash(r.Alert), keyCount: len(r.By)} }
 
-// startStream forgets the values of the previous hit if its stream was another one.
+// startStream forgets the cached values if the stream of the hit is not the stream of the previous hit.
 func (m *Memory) startStream(b *Intake, n int) {
 	if b.address != labelsAddress(m.labels) || len(m.values) != n {
 		*m = Memory{Seed: m.Seed, keyCount: m.keyCount, labels: b.Labels, values: slices.Grow(m.values[:0], n)[:n], key: m.key}
@@ -238,7 +235,7 @@ func (m *Memory) startStream(b *Intake, n int) {
 	}
 }
 
-// rememberValue remembers a clean value, or an empty one if the line's value is not clean.
+// rememberValue caches a clean value. It stores an empty value if the line's value needed cleaning.
 func (m *Memory) rememberValue(i int, v redact.Text) {
 	m.values[i] = v
 	if i < m.keyCount {
@@ -253,25 +250,24 @@ func (m *Memory) rememberKey(b *Intake, missing bool) {
 	}
 }
 
-// Bounds of the remembered streams.
+// Limits of the caches of streams.
 const (
-	maxOrigins    = 256  // streams; a power of two
-	maxIdentities = 1024 // combinations of values
+	maxOrigins    = 256  // maximum number of streams; a power of two
+	maxIdentities = 1024 // maximum number of combinations of values
 )
 
-// identityMark begins the part of a key that holds the identity. Values of `by`
-// are valid UTF-8, so they never contain it.
+// identityMark begins the part of a key that holds the identity. Values of `by` are valid UTF-8 and therefore never
+// contain this byte.
 const identityMark = 0xff
 
-// Identity is the values that the identity labels have in a stream. It belongs to every
-// key of every rule. Nil means that the stream has none of the labels; that is a value of
-// its own. It does not change.
+// Identity is the values of the identity labels in a stream. It is a part of every key of every rule. Nil means that
+// the stream has none of the labels, which is an identity of its own. An Identity is immutable.
 type Identity struct {
 	values []string // values in the order of the labels; empty where the stream lacks the label
-	key    string   // the same values in the form of the end of a key
+	key    string   // the same values in the form of a key's end
 }
 
-// KeySuffix is the suffix that the identity adds to a key.
+// KeySuffix returns the end of a key, which holds the identity.
 func (id *Identity) KeySuffix() string {
 	if id == nil {
 		return ""
@@ -279,8 +275,8 @@ func (id *Identity) KeySuffix() string {
 	return id.key
 }
 
-// Values returns the values in order of the labels, "" for a label that the stream lacks.
-// They are read-only; nil if the stream has none of the labels.
+// Values returns the values in the order of the labels. A value is "" if the stream lacks the label. The slice is
+// read-only. It is nil if the stream has none of the labels.
 func (id *Identity) Values() []string {
 	if id == nil {
 		return nil
@@ -288,8 +284,8 @@ func (id *Identity) Values() []string {
 	return id.values
 }
 
-// AddTo adds the identity labels, called names, to the labels of an alert. Where the rule
-// gives a label of that name another value, the stream's is the label stream_NAME.
+// AddTo adds the identity labels, whose names are given, to the labels of an alert. If the rule already sets a label of
+// that name to another value, the value of the stream becomes the label stream_NAME.
 func (id *Identity) AddTo(labels map[string]string, names []string) {
 	for i, v := range id.Values() {
 		name := names[i]
@@ -303,25 +299,24 @@ func (id *Identity) AddTo(labels map[string]string, names []string) {
 	}
 }
 
-// Origin holds what depends on the stream of a line alone.
+// Origin holds the values that depend only on the stream of a line.
 type Origin struct {
-	Labels matcher.Labels // kept so that no other map can have the same address
+	Labels matcher.Labels // keeps the map alive, so that no other map can have the same address
 	Who    *Identity
-	// Party is charged for the lines of the stream. It consists of the identity values and the
+	// Party is the tenant that is charged for the lines of the stream. It consists of the identity values and the
 	// namespace that the source states. It is empty if the stream has neither.
 	Party string
 
 	address uintptr
-	log     uint64 // the result of logID
+	log     uint64 // result of logID
 }
 
-// origins remembers the streams of the newest lines by the address of their labels, so that
-// values that depend only on the stream are not computed for each line.
+// origins caches the streams of the newest lines by the address of their labels, so that values that depend only on the
+// stream are not computed for each line.
 type origins struct {
 	names  []string // names of the identity labels
 	recent [maxOrigins]Origin
-	// known lets streams with equal identities share one, so that an identity in a key costs
-	// only a pointer.
+	// known lets streams with equal identities share one Identity, so that a key needs only a pointer.
 	known *simplelru.LRU[string, *Identity]
 }
 
@@ -329,7 +324,7 @@ func newOrigins(names []string) origins {
 	return origins{names: names, known: quota.NewLRU[string, *Identity](maxIdentities)}
 }
 
-// findOrigin returns the origin of the stream with these labels, which are at address.
+// findOrigin returns the origin of the stream with these labels. address is the address of the map.
 func (os *origins) findOrigin(labels matcher.Labels, address uintptr) *Origin {
 	o := &os.recent[MixHash(uint64(address), 1)%maxOrigins]
 	if o.address != address {
@@ -339,11 +334,10 @@ func (os *origins) findOrigin(labels matcher.Labels, address uintptr) *Origin {
 	return o
 }
 
-// labelsAddress returns the address of labels. It identifies them as long as they are kept.
+// labelsAddress returns the address of the map, which identifies the labels as long as the map is kept.
 func labelsAddress(labels matcher.Labels) uintptr { return reflect.ValueOf(labels).Pointer() }
 
-// Identity returns the identity of a stream. It depends on the stream's labels, never on
-// its lines.
+// Identity returns the identity of a stream. The identity depends on the stream's labels, never on its lines.
 func (b *Intake) Identity(labels matcher.Labels) *Identity { return b.origins.findIdentity(labels) }
 
 func (os *origins) findIdentity(labels matcher.Labels) *Identity {
@@ -354,10 +348,10 @@ func (os *origins) findIdentity(labels matcher.Labels) *Identity {
 	return os.internIdentity(values)
 }
 
-// labelValue returns the text as a valid label value.
+// labelValue makes a text a valid label value, by truncating it and replacing invalid UTF-8.
 func labelValue(v string) string { return text.Truncate(strings.ToValidUTF8(v, "\uFFFD"), MaxValue) }
 
-// internIdentity returns the shared identity with these values, and remembers it.
+// internIdentity returns the shared identity with these values.
 func (os *origins) internIdentity(values []string) *Identity {
 	if !slices.ContainsFunc(values, func(v string) bool { return v != "" }) {
 		return nil
@@ -377,8 +371,8 @@ func (os *origins) internIdentity(values []string) *Identity {
 	return id
 }
 
-// SavedIdentity returns the identity whose values a snapshot holds for the labels names. It
-// omits labels that are no longer part of the identity.
+// SavedIdentity returns the identity with values from a snapshot. names are the labels of these values. It omits labels
+// that are no longer part of the identity.
 func (b *Intake) SavedIdentity(names, values []string) *Identity {
 	out := make([]string, len(b.origins.names))
 	for i, name := range b.origins.names {

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// maxLogs bounds the distinct logs counted per episode.
+	// maxLogs is the maximum number of distinct logs that are counted per episode.
 	maxLogs = 16
-	// maxOthers bounds the namespaces that an episode lists besides that of its first log.
+	// maxOthers is the maximum number of namespaces that an episode lists besides the namespace of its first log.
 	maxOthers = 5
 )
 
-// logLabels identify a log and describe where a line comes from, in this order.
+// logLabels are the labels that identify a log and describe it to people, in this order.
 var logLabels = []string{"cluster", "tenant", "namespace", "pod", "container", "node", "node_name", "unit", "component"}
 
-// Logs counts the logs that the lines of an episode came from.
+// Logs counts the logs that contain the lines of an episode.
 type Logs struct {
-	First  string   // name of the first log, as people see it
-	Known  []uint64 // hashes of known logs, at most maxLogs
+	First  string   // description of the first log
+	Known  []uint64 // hashes of the counted logs, at most maxLogs
 	Others []string // namespaces of other logs, at most maxOthers
 	Home   string   // namespace of the first log
 	last   uint64
@@ -85,7 +85,7 @@ func (l *Logs) describeLogs() string {
 	}
 }
 
-// logID identifies a log by its logLabels, or by its file if it has none of them.
+// logID returns a hash that identifies a log. It uses the logLabels, or the file name if the log has none of them.
 func logID(labels matcher.Labels) uint64 {
 	h := fnv.New64a()
 	if !slices.ContainsFunc(logLabels, func(name string) bool { return labels[name] != "" }) {
@@ -98,13 +98,11 @@ func logID(labels matcher.Labels) uint64 {
 	return h.Sum64()
 }
 
-// Describe returns where the lines of the stream come from, as people see it. It is empty if no
-// label states it.
+// Describe returns a description of the stream for people. It is empty if no label states where the lines come from.
 func (o *Origin) Describe() string { return describeLog(o.Labels) }
 
-// describeLog returns where lines come from, as people see it. It is empty if no label states
-// it. Loki and files may give labels any value, so only characters of Kubernetes names and
-// paths are shown.
+// describeLog returns a description of a log for people. It is empty if no label states where the lines come from. Loki
+// and files may give labels any value, so only characters of Kubernetes names and paths are shown.
 func describeLog(labels matcher.Labels) string {
 	var parts []string
 	for _, name := range logLabels {
@@ -120,7 +118,7 @@ func describeLog(labels matcher.Labels) string {
 	return strings.Join(parts, ", ")
 }
 
-// plainName replaces every character that does not occur in names and paths.
+// plainName replaces every character that does not occur in Kubernetes names and paths.
 func plainName(v string) string {
 	return text.Truncate(strings.Map(func(r rune) rune {
 		switch {

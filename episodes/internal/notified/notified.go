@@ -12,17 +12,17 @@ import (
 	"crowsnest/internal/quota"
 )
 
-// Span is a time for which somebody was notified of an alert. Concluded is the time when the
-// engine concluded its end.
+// Span is the time between the start and the end of a notified alert. Concluded is the time by the clock when the
+// engine concluded the end.
 type Span struct{ From, To, Concluded int64 }
 
-// Bounds of the remembered spans.
+// Limits of the remembered spans.
 const (
-	maxSpans  = 8 // per alert
+	maxSpans  = 8 // maximum number of spans per alert
 	maxAlerts = 4096
 )
 
-// Spans remembers the newest spans of the newest alerts, by fingerprint.
+// Spans remembers the newest spans of recently notified alerts, by fingerprint.
 type Spans struct {
 	alerts *simplelru.LRU[uint64, []Span]
 }
@@ -39,14 +39,13 @@ func (s Spans) Add(alert uint64, x Span) {
 	s.alerts.Add(alert, append(known, x))
 }
 
-// Overlap reports whether a notification of the alert covers any time between start and end.
+// Overlap reports whether a remembered span of the alert overlaps the time between start and end.
 func (s Spans) Overlap(alert uint64, start, end int64) bool {
 	known, _ := s.alerts.Get(alert)
 	return slices.ContainsFunc(known, func(x Span) bool { return x.From < end && start < x.To })
 }
 
-// ConcludedAt returns the spans of an alert that ended by until and whose end was concluded at
-// t, the oldest first.
+// ConcludedAt returns the spans of an alert that ended by until and whose end was concluded at t, the oldest first.
 func (s Spans) ConcludedAt(alert uint64, t, until int64) (out []Span) {
 	known, _ := s.alerts.Get(alert)
 	for _, x := range known {
@@ -59,7 +58,7 @@ func (s Spans) ConcludedAt(alert uint64, t, until int64) (out []Span) {
 
 // Move adds delta to the times of all spans, except the times when they were concluded.
 func (s Spans) Move(delta int64) {
-	for _, alert := range s.alerts.Keys() { // this order, oldest first, preserves the order of use
+	for _, alert := range s.alerts.Keys() { // from the least recently used alert on, which keeps the order of the LRU
 		known, _ := s.alerts.Get(alert)
 		for i := range known {
 			known[i].From += delta

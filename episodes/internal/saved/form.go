@@ -1,5 +1,5 @@
-// Package saved has the format of an engine's state in a snapshot. New keys may be added to its
-// JSON, but older snapshots must still load.
+// Package saved defines the format of an engine's state in a snapshot. New keys may be added to its JSON, but older
+// snapshots must still load.
 package saved
 
 import (
@@ -20,17 +20,15 @@ const version = 1
 // State is the state of an engine. Times are nanoseconds since 1970.
 type State struct {
 	Version int `json:"version"`
-	// Identity holds the label names of the identities. A program from before there were
-	// identities wrote no list.
+	// Identity holds the names of the identity labels. Versions without identities did not write it.
 	Identity []string `json:"identity,omitempty"`
 	Rules    []Rule   `json:"rules,omitempty"`
 	Closed   []Closed `json:"closed,omitempty"`
-	// Texts are the ClosedTexts of the entries of Closed, packed.
+	// Texts are the ClosedTexts of the entries of Closed, packed into blocks.
 	Texts       [][]byte     `json:"closed_texts,omitempty"`
 	DeletedPods []DeletedPod `json:"gone,omitempty"`
 	Departed    []DeletedPod `json:"departed,omitempty"` // deleted pods whose lines arm no key
-	// Seen holds fingerprints of 8 bytes each, little endian. SeenOf is the number of them for
-	// each party.
+	// Seen holds fingerprints of 8 bytes each, little endian. SeenOf is the number of fingerprints of each tenant.
 	Seen   []byte        `json:"seen,omitempty"`
 	SeenOf []quota.Share `json:"seen_of,omitempty"`
 }
@@ -38,7 +36,7 @@ type State struct {
 // DeletedPod is a pod that was deleted.
 type DeletedPod struct {
 	Namespace, Name string
-	Identity        []byte `json:",omitempty"` // identity part of a key
+	Identity        []byte `json:",omitempty"` // identity as in the end of a key
 	At              int64
 }
 
@@ -54,17 +52,17 @@ type Rule struct {
 	Muted         []Entry[[]int64] `json:"muted,omitempty"`
 	Armed         []Armed          `json:"armed,omitempty"`
 	Overflow      *Overflow        `json:"overflow,omitempty"`
-	Displaced     []Displaced      `json:"displaced,omitempty"` // the alert displaced last is the last one
+	Displaced     []Displaced      `json:"displaced,omitempty"` // displaced alerts, the most recent one last
 }
 
-// Displaced is a notified alert that lost its place. A clear line ends it.
+// Displaced is a notified alert that lost its place to an alert of another tenant. A clear line ends it.
 type Displaced struct {
-	Key     []byte `json:"k"` // key of the clear lines that end it
-	Trigger int64  `json:"n"` // time of its newest trigger
+	Key     []byte `json:"k"` // key of the clear lines that end the alert
+	Trigger int64  `json:"n"` // time of the newest trigger
 	Closed
 }
 
-// Empty reports whether nothing is lost if the rule is not saved.
+// Empty reports whether the rule has no state that needs saving.
 func (r *Rule) Empty() bool {
 	return len(r.Open)+len(r.Windows)+len(r.Lapses)+len(r.Cleared)+len(r.Muted)+len(r.Armed)+len(r.Displaced) == 0 && r.Overflow == nil
 }
@@ -78,7 +76,7 @@ type Episode struct {
 	Labels    map[string]string `json:"labels"`
 	State     string            `json:"state"`
 	Starts    int64             `json:"starts"`
-	Moved     int64             `json:"moved,omitempty"` // how far clock changes have moved StartsAt
+	Moved     int64             `json:"moved,omitempty"` // sum of the clock changes by which StartsAt was moved
 	Newest    int64             `json:"newest"`
 	From      int64             `json:"from"`
 	Fired     int64             `json:"fired,omitempty"`
@@ -89,7 +87,7 @@ type Episode struct {
 	Party     string            `json:"party,omitempty"`
 	Sequence  []Hit             `json:"chain,omitempty"`
 	Line      redact.Text       `json:"line,omitempty"`
-	First     redact.Text       `json:"first,omitempty"` // the first line, if it differs from Line
+	First     redact.Text       `json:"first,omitempty"` // first line, if it differs from Line
 	Log       string            `json:"log,omitempty"`
 	Logs      []uint64          `json:"logs,omitempty"`
 	Others    []string          `json:"other_namespaces,omitempty"` // namespaces of later logs, except that of the first log
@@ -97,9 +95,9 @@ type Episode struct {
 	Times     []byte            `json:"times,omitempty"` // triggers of an undecided episode, encoded by window.Times.Pack
 	Shown     bool              `json:"shown,omitempty"` // whether a lapse was reported as pending
 	Inhibit   string            `json:"inhibit,omitempty"`
-	Earlier   []byte            `json:"earlier,omitempty"` // triggers, encoded by window.Times.Pack
+	Earlier   []byte            `json:"earlier,omitempty"` // triggers before Since or the start that were read late, encoded by window.Times.Pack
 	Recent    []byte            `json:"recent,omitempty"`
-	Since     int64             `json:"since,omitempty"` // the first trigger after a late clear line
+	Since     int64             `json:"since,omitempty"` // time of the first trigger after a late clear line
 }
 
 // Cause is the alert that an ended episode was a symptom of.
@@ -112,7 +110,7 @@ type Cause struct {
 	Starts   int64             `json:"starts"`
 }
 
-// WithoutInternals returns the episode without the fields that only serve later lines.
+// WithoutInternals returns a copy of the episode without the fields that are needed only to process later lines.
 func (e Episode) WithoutInternals() Episode {
 	e.Window, e.Sequence, e.Times, e.Logs = nil, nil, nil, nil
 	return e
@@ -134,28 +132,28 @@ type Armed struct {
 
 // Window is the window of a key.
 type Window struct {
-	Key      []redact.Text `json:"key,omitempty"` // values of `by`, if no episode of the key has them
+	Key      []redact.Text `json:"key,omitempty"` // values of `by`; nil if an episode of the key has them
 	Party    string        `json:"party,omitempty"`
 	Identity []string      `json:"identity,omitempty"`
 	Loose    bool          `json:"loose,omitempty"`
 	Steps    [][]Hit       `json:"steps,omitempty"`
-	Lines    []byte        `json:"lines,omitempty"`  // as packed
-	Newest   []Hit         `json:"newest,omitempty"` // at most one hit
+	Lines    []byte        `json:"lines,omitempty"`  // times of the lines, encoded by window.Times.Pack
+	Newest   []Hit         `json:"newest,omitempty"` // the newest hit, if there is one
 	Distinct []Hit         `json:"distinct,omitempty"`
 }
 
 // Hit is a line that was counted.
 type Hit struct {
 	T      int64         `json:"t"`
-	ID     uint64        `json:"id,omitempty"` // number of a hit that belongs to a sequence
+	ID     uint64        `json:"id,omitempty"` // ID of a hit that belongs to a sequence
 	Values []redact.Text `json:"v,omitempty"`  // values of Rule.CapturedNames
 	Line   redact.Text   `json:"l,omitempty"`
 	Multi  bool          `json:"m,omitempty"`
 }
 
-// Entry is the state of a key of `same`.
+// Entry is the state of one key of clear or unless lines.
 type Entry[V any] struct {
-	Key   []byte `json:"k"` // bytes of a log, which may not be valid UTF-8
+	Key   []byte `json:"k"` // bytes from a log, which may not be valid UTF-8
 	Value V      `json:"v"`
 	Party string `json:"p,omitempty"`
 }
@@ -169,7 +167,7 @@ type Overflow struct {
 	Fired  int64             `json:"fired"`
 	Lines  int64             `json:"lines"`
 	Why    string            `json:"why"`
-	Keys   [][]byte          `json:"keys,omitempty"` // keys, which only older versions wrote
+	Keys   [][]byte          `json:"keys,omitempty"` // refused keys, which only older versions wrote
 	Hashes []uint64          `json:"key_hashes,omitempty"`
 	Lost   int64             `json:"lost,omitempty"`  // number of displaced alerts
 	Named  []string          `json:"named,omitempty"` // labels of the newest displaced alerts
@@ -189,8 +187,8 @@ type Closed struct {
 	Concluded int64             `json:"concluded"`
 	Lines     int64             `json:"lines"`
 	Party     string            `json:"party,omitempty"`
-	Moved     int64             `json:"moved,omitempty"` // sum of the clock changes since then
-	// Annotations are here only in snapshots of older programs.
+	Moved     int64             `json:"moved,omitempty"` // sum of the clock changes since the end
+	// Annotations were written by older versions; now Texts has them.
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Line        redact.Text       `json:"line,omitempty"`
 	First       redact.Text       `json:"first,omitempty"`
@@ -210,11 +208,10 @@ type ClosedTexts struct {
 	Cause       *Cause `json:",omitempty"`
 }
 
-// Clears holds the clear lines of one key. Programs that knew only the newest line used k, v
-// and p.
+// Clears holds the clear lines of one key. Versions that knew only the newest line wrote only k, v and p.
 type Clears struct {
 	Entry[int64]
-	Since *int64 `json:"s,omitempty"` // nil means the value of v
+	Since *int64 `json:"s,omitempty"` // nil means the value of the key v
 	Older []byte `json:"o,omitempty"` // times, encoded by window.Times.Pack
 }
 
@@ -239,9 +236,8 @@ func (c Clears) Restore() window.Clears {
 	return out
 }
 
-// Append appends the JSON of the state, which Parse reads. It encodes the long lists one
-// element at a time, because a buffer for all of them would be allocated again each time. After
-// an error it returns b unchanged.
+// Append appends the JSON of the state, which Parse reads. It encodes the long lists one element at a time, because a
+// buffer for a whole list would be allocated again at each call. After an error it returns b unchanged.
 func (s State) Append(b []byte) ([]byte, error) {
 	to := bytes.NewBuffer(b)
 	enc := json.NewEncoder(to)
@@ -275,13 +271,13 @@ func writeList[V any](buf *bytes.Buffer, enc *json.Encoder, name string, values 
 		if err := enc.Encode(values[i]); err != nil {
 			return err
 		}
-		buf.Truncate(buf.Len() - 1) // without the newline of the encoder
+		buf.Truncate(buf.Len() - 1) // drops the newline of the encoder
 	}
 	buf.WriteString("],")
 	return nil
 }
 
-// New returns a state without rules, of the version that Parse reads.
+// New returns a state without rules. Its version is the one that Parse reads.
 func New(identity []string) State { return State{Version: version, Identity: identity} }
 
 // Parse reads the JSON of a State.

@@ -9,20 +9,21 @@ import (
 	"crowsnest/rules"
 )
 
-// Lines saves lines, at most Max bytes of each, and values that contain lines. Redaction is
-// slow, so lines that are not redacted yet are only listed, and Redact saves them later.
+// Lines copies log lines into the fields of a snapshot, at most Max bytes of each. Redaction is slow, so a line that is
+// not redacted yet is only listed, and Redact saves it later.
 type Lines struct {
 	Max    int
 	listed []line
 }
 
 type line struct {
-	to   *redact.Text // field of the snapshot for the line
+	to   *redact.Text // snapshot field for the line
 	text *window.Text
 	raw  string
 }
 
-// SaveLine saves a line in dst, either immediately or when Redact is called.
+// SaveLine saves a line in dst. A line that is already redacted is saved immediately, any other line when Redact is
+// called.
 func (l *Lines) SaveLine(dst *redact.Text, t *window.Text) {
 	if t.Raw == "" {
 		*dst = text.Truncate(t.Clean, l.Max)
@@ -31,8 +32,8 @@ func (l *Lines) SaveLine(dst *redact.Text, t *window.Text) {
 	}
 }
 
-// Redact redacts the listed lines and saves them. The engine may continue meanwhile. The result
-// is for ReplaceRedacted.
+// Redact redacts the listed lines and saves them. The engine may run during the call. The result is the argument for
+// ReplaceRedacted.
 func (l *Lines) Redact(hide func(string) redact.Text) (clean []redact.Text) {
 	clean = make([]redact.Text, len(l.listed))
 	for i, x := range l.listed {
@@ -42,16 +43,15 @@ func (l *Lines) Redact(hide func(string) redact.Text) (clean []redact.Text) {
 	return clean
 }
 
-// ReplaceRedacted replaces the engine's lines with their redacted forms, so that each line is
-// redacted only once. It skips lines that have changed since. The engine must not run
-// meanwhile.
+// ReplaceRedacted replaces the engine's raw lines with their redacted forms, so that each line is redacted only once.
+// It skips lines that have changed since they were listed. The engine must not run during the call.
 func (l *Lines) ReplaceRedacted(clean []redact.Text) {
 	for i, x := range l.listed {
 		x.text.Redact(x.raw, clean[i])
 	}
 }
 
-// SaveWindow saves a window. It omits the newest line if that is saved elsewhere.
+// SaveWindow saves a window. It omits the newest line if that line equals known, which is saved elsewhere.
 func (l *Lines) SaveWindow(r *rules.Rule, w *window.Window, known window.Text) Window {
 	out := Window{Distinct: l.saveHits(r, w.Values), Lines: w.Lines().Pack()}
 	if w.Newest != nil {
@@ -66,7 +66,7 @@ func (l *Lines) SaveWindow(r *rules.Rule, w *window.Window, known window.Text) W
 	return out
 }
 
-// saveHits saves the parts of hits that future triggers need.
+// saveHits saves the fields of hits that later triggers need.
 func (l *Lines) saveHits(r *rules.Rule, hs window.Hits) []Hit {
 	out := SaveValues(r, hs)
 	for i, h := range hs {
@@ -78,8 +78,7 @@ func (l *Lines) saveHits(r *rules.Rule, hs window.Hits) []Hit {
 	return out
 }
 
-// SaveValues saves the values of hits that templates need. The values of a hit never change, so
-// they are shared.
+// SaveValues saves the values of hits that templates need. The result shares the values, which never change.
 func SaveValues(r *rules.Rule, hs window.Hits) []Hit {
 	out := make([]Hit, len(hs))
 	for i, h := range hs {

@@ -5,41 +5,39 @@ import (
 	"slices"
 )
 
-// Deadline is a time at which the engine concludes something unless a line postpones it. It
-// belongs to its subject. While it is armed, it is in the heap of one group.
+// Deadline is a time at which the engine concludes something about a subject unless a line postpones it. It is a part
+// of its subject. While it is armed, it is in the heap of one group.
 type Deadline struct {
-	// Of is the subject that has the deadline.
+	// Of is the subject of the deadline.
 	Of Subject
 
-	// at is at most the deadline. Lines can only postpone a deadline, and there may be
-	// thousands of lines, so at is updated only when it is the first in the heap.
+	// at is a lower bound of the deadline. Lines can only postpone a deadline, and there may be thousands of lines, so
+	// at is updated only when the deadline is the first in the heap.
 	at    int64
-	in    *Group // group whose heap contains it; nil if it is in no heap
+	in    *Group // group in whose heap it is; nil if it is not armed
 	index int    // index in the heap
 }
 
 // Subject is something that has a deadline.
 type Subject interface {
-	// Due computes the deadline.
+	// Due computes the deadline in nanoseconds since 1970.
 	Due() int64
-	// ReadUpTo returns the time up to which every line that could change the conclusion was
-	// read. That is the watermark of the group, or of a lagging stream whose lines could be
-	// about the subject.
+	// ReadUpTo returns the time up to which every line was read that could change the conclusion. This is the watermark
+	// of the group, or of a lagging stream whose lines could belong to the subject.
 	ReadUpTo() int64
 }
 
-// Compute calls Due of the deadline's subject. If that fails, it disarms the deadline and
-// returns false.
+// Compute returns the result of Due. If Due fails, Compute disarms the deadline and returns false.
 type Compute func(d *Deadline) (at int64, ok bool)
 
-// Arm puts a deadline into the heap of a group, and removes it from any other heap.
+// Arm puts the deadline into the heap of a group, and removes it from any other heap.
 func (d *Deadline) Arm(g *Group) {
 	d.Disarm()
 	d.at, d.in = d.Of.Due(), g
 	heap.Push(&g.deadlines, d)
 }
 
-// Disarm removes the deadline from its heap. It does nothing if it is in none.
+// Disarm removes the deadline from its heap. It does nothing if the deadline is not armed.
 func (d *Deadline) Disarm() {
 	if d.in != nil {
 		heap.Remove(&d.in.deadlines, d.index)
@@ -58,14 +56,12 @@ func (h deadlines) Swap(i, k int) {
 	h[i].index, h[k].index = i, k
 }
 
-// Push implements heap.Interface.
 func (h *deadlines) Push(x any) {
 	d := x.(*Deadline)
 	d.index = len(*h)
 	*h = append(*h, d)
 }
 
-// Pop implements heap.Interface.
 func (h *deadlines) Pop() any {
 	last := len(*h) - 1
 	d := (*h)[last]
@@ -84,15 +80,15 @@ func (g *Group) firstDeadline(compute Compute) *Deadline {
 		case at == d.at:
 			return d
 		default:
-			d.at = at // the deadline was postponed
+			d.at = at // a line has postponed the deadline
 			heap.Fix(&g.deadlines, 0)
 		}
 	}
 	return nil
 }
 
-// popDue disarms the deadlines that the watermark has reached and appends them to out, except
-// those that wait for a lagging stream.
+// popDue disarms the deadlines that the watermark has reached and appends them to out. It skips deadlines that wait for
+// a lagging stream.
 func (g *Group) popDue(compute Compute, out []*Deadline) []*Deadline {
 	var waiting []*Deadline
 	w := g.Watermark()

@@ -10,17 +10,17 @@ import (
 	"crowsnest/rules"
 )
 
-// Group holds the deadlines that wait for the same sources. They share one watermark, because
-// there are thousands of rules and hundreds of sources, but few groups.
+// Group holds the deadlines that wait for the same sources. They share one watermark, because there are thousands of
+// rules and hundreds of sources, but few distinct sets of sources.
 type Group struct {
 	Lateness  int64 // largest lateness of its sources
-	WasOnHold bool  // whether it was on hold at the last TurnedGroups
+	WasOnHold bool  // state at the last call of TurnedGroups
 
 	in      *Sources
 	sources []*source
-	frozen  int64 // time at which the watermark stops, or window.NoTime if it does not stop
-	// mark caches the watermark, and oldest the least progress of a source. Both are valid
-	// while marked is set. They are cached because each line needs them.
+	frozen  int64 // time at which the watermark stops; window.NoTime if it is not frozen
+	// mark caches the watermark, and oldest the smallest progress of a source. Both are valid while marked is set. They
+	// are cached because they are needed for each line.
 	mark, oldest int64
 	marked       bool
 	looked       bool   // whether TurnedGroups has visited the group
@@ -55,8 +55,7 @@ func (g *Group) updateState() {
 	}
 }
 
-// OnHold reports whether a source of the group makes no progress, the group has no source, or
-// the group is frozen.
+// OnHold reports whether a source of the group makes no progress, the group has no source, or the group is frozen.
 func (g *Group) OnHold(now int64) bool {
 	g.Watermark()
 	return !g.IsServed() || g.frozen != window.NoTime || g.oldest < now-int64(onHoldAfter)
@@ -68,7 +67,7 @@ func (g *Group) SilentSources(now int64) []string {
 	return g.silent(now, func(*source) bool { return true })
 }
 
-// SilentFor is SilentSources without the sources that cannot satisfy the selector.
+// SilentFor returns the SilentSources that can satisfy the selector.
 func (g *Group) SilentFor(from rules.Selector, now int64) []string {
 	return g.silent(now, func(s *source) bool { return s.serves == nil || s.serves(from) })
 }
@@ -93,22 +92,22 @@ func (g *Group) CanServe(from rules.Selector) bool { return g.in.CanServe(from) 
 // IsServed reports whether the group has a source.
 func (g *Group) IsServed() bool { return len(g.sources) > 0 }
 
-// Lags returns the lagging streams of the group's sources. They are read-only. They may change
-// when Generation does.
+// Lags returns the lagging streams of the group's sources. The slice is read-only. Its content may change when
+// Generation changes.
 func (g *Group) Lags() []*Lag {
 	g.Watermark()
 	return g.lags
 }
 
-// Generation changes whenever a stream begins or ceases to lag. The progress of lagging streams
-// may change without it.
+// Generation changes whenever a stream begins or ceases to lag. It does not change when a lagging stream makes
+// progress.
 func (g *Group) Generation() uint64 { return g.in.generation }
 
-// ArmedDeadlines returns the deadlines of the group, in no particular order. They are valid
-// until the group changes.
+// ArmedDeadlines returns the deadlines of the group, in no particular order. The slice is valid until the group
+// changes.
 func (g *Group) ArmedDeadlines() []*Deadline { return g.deadlines }
 
-// Lag describes a stream that was read less far than its source.
+// Lag describes a stream that was read less far than the other streams of its source.
 type Lag struct {
 	Stream matcher.LaggingStream
 
@@ -119,10 +118,10 @@ type Lag struct {
 // NewLag returns the lag of a stream that was read up to a time.
 func NewLag(s matcher.LaggingStream, readUpTo int64) Lag { return Lag{Stream: s, readUpTo: readUpTo} }
 
-// Watermark returns the event time up to which the stream has been read.
+// Watermark returns the event time up to which the stream has been read, less the lateness of its source.
 func (l *Lag) Watermark() int64 { return l.readUpTo - l.lateness }
 
-// OnHold reports whether conclusions that wait for the stream are on hold at now.
+// OnHold reports whether conclusions that depend on the stream are on hold at now.
 func (l *Lag) OnHold(now int64) bool { return l.readUpTo < now-int64(onHoldAfter) }
 
 // Name returns the names of the source and the stream, as people see them.

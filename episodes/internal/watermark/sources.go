@@ -1,7 +1,10 @@
-// Package watermark computes up to which time the lines of each rule have been read, and
-// which deadlines lie before that time.
+// Package watermark computes up to which time the lines of each rule have been read, and which deadlines lie before
+// that time.
 //
-// Nothing in it is safe for concurrent use. Times are nanoseconds since 1970.
+// The progress of a source is the time up to which its lines were read. A watermark is the smallest progress of several
+// sources, less their lateness. A lagging stream was read less far than its source.
+//
+// Nothing in the package is safe for concurrent use. Times are nanoseconds since 1970.
 package watermark
 
 import (
@@ -15,16 +18,15 @@ import (
 	"crowsnest/rules"
 )
 
-// onHoldAfter is how far the progress of a source may lag behind the clock before the rules
-// that wait for it are on hold.
+// onHoldAfter is the time by which the progress of a source may be behind the clock before the rules that wait for the
+// source are on hold.
 const onHoldAfter = 30 * time.Second
 
-// Sources holds the sources of lines and the groups of rules that they serve. The zero value
-// has no sources.
+// Sources holds the sources of lines and the groups of rules that wait for them. The zero value has no sources.
 type Sources struct {
 	sources    []*source
 	groups     []*Group
-	shared     map[string]*Group // groups, by the indexes of their sources
+	shared     map[string]*Group // groups, by the joined indexes of their sources
 	generation uint64            // see Group.Generation
 }
 
@@ -33,8 +35,8 @@ type source struct {
 	lateness int64
 	serves   func(rules.Selector) bool
 	readUpTo int64
-	lags     []*Lag // streams that were read less far than the source
-	whole    *Lag   // lag of unknown streams, which delays everything; nil if there is none
+	lags     []*Lag // streams that were read less far than the other streams of the source
+	whole    *Lag   // lag that stands for any stream of the source, so that it delays everything; nil if there is none
 }
 
 // progress returns the time up to which the source was read, except for lagging streams.
@@ -45,8 +47,8 @@ func (s *source) progress() int64 {
 	return s.readUpTo
 }
 
-// Add adds a source. lateness is how far the watermark stays behind its progress. serves
-// reports which selectors the source can satisfy; nil means all. A known source keeps its
+// Add adds a source. lateness is the duration by which the watermark stays behind the source's progress. serves reports
+// which selectors the source can satisfy. A nil function means all selectors. A source that was added before keeps its
 // progress. The caller must call Regroup afterwards.
 func (s *Sources) Add(name string, lateness time.Duration, serves func(rules.Selector) bool) {
 	x := s.source(name)
@@ -57,7 +59,7 @@ func (s *Sources) Add(name string, lateness time.Duration, serves func(rules.Sel
 	x.lateness, x.serves = int64(lateness), serves
 }
 
-// Remove removes a source, if it is known. The caller must call Regroup afterwards.
+// Remove removes a source. It does nothing if the source is unknown. The caller must call Regroup afterwards.
 func (s *Sources) Remove(name string) {
 	s.sources = slices.DeleteFunc(s.sources, func(x *source) bool { return x.name == name })
 }
@@ -69,9 +71,8 @@ func (s *Sources) source(name string) *source {
 	return nil
 }
 
-// Advance reports that all lines of a source up to readUpTo have been read, except those of
-// lagging streams. Progress never moves back, so an earlier time is ignored, as is an unknown
-// source.
+// Advance reports that all lines of a source up to readUpTo have been read, except the lines of lagging streams.
+// Progress never moves back, so an earlier time is ignored. An unknown source is ignored too.
 func (s *Sources) Advance(name string, readUpTo int64, lagging ...Lag) {
 	x := s.source(name)
 	if x == nil || readUpTo < x.readUpTo {
@@ -107,7 +108,7 @@ func (s *Sources) setLags(x *source, lagging []Lag) {
 	}
 }
 
-// Move adds delta to the progress of every source, which is at most now after that.
+// Move adds delta to the progress of every source. Afterwards no progress is later than now.
 func (s *Sources) Move(delta, now int64) {
 	for _, x := range s.sources {
 		if x.readUpTo != window.NoTime {
@@ -129,14 +130,13 @@ func (s *Sources) forgetMarks() {
 	}
 }
 
-// Regroup drops all groups. The caller gets a group for each rule again, and arms the
-// deadlines of the rule in it.
+// Regroup drops all groups. Then the caller must request a group for each rule again, and arm the deadlines of the rule
+// in it.
 func (s *Sources) Regroup() { s.groups, s.shared = nil, map[string]*Group{} }
 
-// Group returns the group of the sources that can satisfy one of the selectors. It has no
-// source if none satisfies one of them. Then the lines that this selector wants are not read,
-// so nothing can be concluded from their absence. If frozen is not window.NoTime, the group is
-// not shared, and its watermark stops there.
+// Group returns the group of the sources that can satisfy one of the selectors. If no source can satisfy one of the
+// selectors, the group has no source, because nothing can be concluded from the absence of lines that are not read. If
+// frozen is not window.NoTime, the group is not shared, and its watermark stops at that time.
 func (s *Sources) Group(froms []rules.Selector, frozen int64) *Group {
 	var key []byte
 	g := &Group{in: s, frozen: frozen}
@@ -163,8 +163,7 @@ func (s *Sources) CanServe(from rules.Selector) bool {
 	return slices.ContainsFunc(s.sources, func(x *source) bool { return x.serves == nil || x.serves(from) })
 }
 
-// TurnedGroups yields the groups that went on hold or resumed since the last call, and new
-// groups.
+// TurnedGroups yields the groups that went on hold or resumed since the last call, and new groups.
 func (s *Sources) TurnedGroups(now int64) iter.Seq[*Group] {
 	return func(yield func(*Group) bool) {
 		for _, g := range s.groups {
@@ -179,8 +178,7 @@ func (s *Sources) TurnedGroups(now int64) iter.Seq[*Group] {
 	}
 }
 
-// TakeDue disarms the deadlines that the watermarks have reached and appends them to out, in
-// no order.
+// TakeDue disarms the deadlines that the watermarks have reached and appends them to out, in no particular order.
 func (s *Sources) TakeDue(compute Compute, out []*Deadline) []*Deadline {
 	for _, g := range s.groups {
 		out = g.popDue(compute, out)
@@ -204,9 +202,8 @@ func (s *Sources) IsIdle(compute Compute, now int64) bool {
 	return true
 }
 
-// NextTime returns the earliest time of the clock at which a watermark may reach a deadline, if
-// all sources keep up. It returns false if no deadline is armed, or if no source serves those
-// that are armed.
+// NextTime returns the earliest time of the clock at which a watermark may reach a deadline, if all sources keep up. It
+// returns false if no deadline is armed, or if no source serves the armed ones.
 func (s *Sources) NextTime(compute Compute) (next int64, ok bool) {
 	next = math.MaxInt64
 	for _, g := range s.groups {
@@ -220,7 +217,7 @@ func (s *Sources) NextTime(compute Compute) (next int64, ok bool) {
 	return next, next != math.MaxInt64
 }
 
-// NextBy reports whether NextTime is at t or earlier.
+// NextBy reports whether NextTime is not later than t.
 func (s *Sources) NextBy(compute Compute, t int64) bool {
 	for _, g := range s.groups {
 		if len(g.deadlines) == 0 || !g.IsServed() || g.deadlines[0].at+g.Lateness > t {
@@ -233,7 +230,7 @@ func (s *Sources) NextBy(compute Compute, t int64) bool {
 	return false
 }
 
-// RearmAll orders all deadlines again after they were moved.
+// RearmAll rebuilds the heaps after deadlines were moved.
 func (s *Sources) RearmAll(compute Compute) {
 	for _, g := range s.groups {
 		g.rearmAll(compute)

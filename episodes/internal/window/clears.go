@@ -6,35 +6,34 @@ import (
 	"time"
 )
 
-// Bounds of the clear lines that are remembered.
+// Limits of the clear lines that are remembered.
 const (
 	// rememberClears is the time behind the watermark up to which a late line is compared with
 	// the clear lines around it.
 	rememberClears = time.Hour
-	maxClears      = 64 // per key, in addition to the newest
+	maxClears      = 64 // maximum number per key, in addition to the newest
 )
 
-// Times before and after every event.
+// Special values of times.
 const (
-	NoTime  = math.MinInt64 / 2 // before every event: nothing was read, cleared or muted
-	Forever = math.MaxInt64     // after every event: no clear line is known
+	NoTime  = math.MinInt64 / 2 // a time before every event; as a result it means that nothing was read, cleared or muted
+	Forever = math.MaxInt64     // a time after every event; as the end of a gap it means that no clear line follows
 )
 
-// Gap is the time between two clear lines, at Lo and Hi.
+// Gap is the time between two consecutive clear lines, at Lo and Hi.
 type Gap struct{ Lo, Hi int64 }
 
-// Clears holds the clear lines of one key of `same`. They divide time into gaps, and a failure
-// lies within one gap.
+// Clears holds the clear lines of one key. They divide time into gaps, and all lines of one failure lie in the same
+// gap.
 type Clears struct {
 	Newest int64
-	Since  int64 // clear lines up to this time may have been dropped
-	// Older are the clear lines before Newest that end a gap longer than `for`, because nothing
-	// fires within a shorter gap. It is nil if there is none.
+	Since  int64 // time up to which clear lines may have been dropped
+	// Older are the clear lines before Newest that end a gap longer than `for`. Other clear lines are not needed,
+	// because no failure fires within a shorter gap. Older is nil if there is none.
 	Older *Times
 }
 
-// Add adds a clear line. wait is `for`; lines long before the watermark are
-// dropped.
+// Add adds a clear line. wait is the `for` of the rule. Clear lines long before the watermark are dropped.
 func (c Clears) Add(t int64, wait time.Duration, watermark int64) Clears {
 	if c.Newest == NoTime {
 		return Clears{Newest: t, Since: c.Since}
@@ -64,8 +63,8 @@ func (c Clears) Add(t int64, wait time.Duration, watermark int64) Clears {
 	return c
 }
 
-// GapAround returns the clear lines around t. It reports false if a clear line at t, or one
-// that was dropped, ends the failure of a line at t.
+// GapAround returns the gap that contains t. It reports false if t lies at a clear line, or before one that may have
+// been dropped.
 func (c Clears) GapAround(t int64) (g Gap, alive bool) {
 	if t > c.Newest {
 		return Gap{c.Newest, Forever}, true

@@ -7,19 +7,18 @@ import (
 	"crowsnest/redact"
 )
 
-// Text is a log line. It is redacted when it is first shown, because nearly all lines are never
-// shown.
+// Text is a log line. It is redacted only when it is first shown, because nearly all lines are never shown.
 type Text struct {
-	Raw   string      // the line before redaction; empty afterwards
-	Clean redact.Text // the redacted and truncated line
-	// Borrowed means that Raw is in memory of Take's caller, and can have any length.
+	Raw   string      // line before redaction; empty once it is redacted
+	Clean redact.Text // redacted and truncated line
+	// Borrowed means that Raw refers to memory of the caller of Take. Then Raw can have any length.
 	Borrowed bool
 }
 
 // Empty reports whether there is no line.
 func (t Text) Empty() bool { return t.Raw == "" && t.Clean == "" }
 
-// Shown returns the redacted line. hide redacts and truncates it.
+// Shown returns the redacted line. hide redacts and truncates a raw line.
 func (t Text) Shown(hide func(line string) redact.Text) redact.Text {
 	if t.Raw == "" {
 		return t.Clean
@@ -27,27 +26,27 @@ func (t Text) Shown(hide func(line string) redact.Text) redact.Text {
 	return hide(t.Raw)
 }
 
-// Redact replaces the text with its redacted form, unless the text no longer is raw.
+// Redact replaces the text with its redacted form clean. It does nothing if the text is no longer the raw line.
 func (t *Text) Redact(raw string, clean redact.Text) {
 	if t.Raw == raw && raw != "" {
 		*t = Text{Clean: clean}
 	}
 }
 
-// Copier copies the texts of kept hits out of the memory of Take's caller. Most of these hits
-// are replaced before Take returns. Release copies the rest.
+// Copier copies the texts of kept hits out of the memory of the caller of Take. It defers the copies until Release,
+// because most of these hits are replaced before Take returns.
 type Copier struct {
-	Max    int                           // number of bytes of a line that are kept
+	Max    int                           // maximum number of bytes of a line that are kept
 	Sample func(line string) redact.Text // redacts and truncates a line that is longer than Max
 
 	hits   []*Hit
-	source string // the line copied last
+	source string // line that was copied last
 	copy   Text
-	each   Times         // buffer for a window with distinct
-	values []redact.Text // the values copied last
+	each   Times         // buffer for counting `distinct` values
+	values []redact.Text // values that were copied last
 }
 
-// Borrow copies a hit, but not its texts.
+// Borrow copies a hit without copying its texts, and records the copy.
 func (c *Copier) Borrow(dst, from *Hit) {
 	dst.T, dst.ID, dst.Values, dst.Names = from.T, from.ID, from.Values, from.Names
 	dst.Line, dst.Several, dst.Borrowed = from.Line, from.Several, from.Borrowed
@@ -97,16 +96,16 @@ func (c *Copier) Copy(h *Hit) {
 	h.Line = c.CopyText(h.Line)
 }
 
-// WithoutRecord returns a copy of a hit that is not recorded.
+// WithoutRecord returns a copy of a hit that no Copier has recorded.
 func (h *Hit) WithoutRecord() Hit {
 	out := *h
 	out.listed = false
 	return out
 }
 
-// CopyText returns the line in memory of its own. A long line is immediately reduced to a
-// sample, so that no line takes more memory than a sample. If the line is the one copied last,
-// that copy is shared, because an episode and its window hold the same line.
+// CopyText returns a copy of the line. A long line is immediately reduced to a sample, so that no line takes more
+// memory than a sample. If the same line was copied last, that copy is shared, because an episode and its window hold
+// the same line.
 func (c *Copier) CopyText(t Text) Text {
 	switch {
 	case !t.Borrowed:
@@ -121,8 +120,8 @@ func (c *Copier) CopyText(t Text) Text {
 	return c.copy
 }
 
-// CopyValues copies strings. It reuses the previous copies where they are equal, because most
-// values are the same namespace and pod again.
+// CopyValues copies strings. It shares the strings of the previous call that are equal, because most values are the
+// same namespace and pod again.
 func (c *Copier) CopyValues(values []redact.Text) []redact.Text {
 	out := make([]redact.Text, len(values))
 	for i, v := range values {

@@ -14,17 +14,17 @@ type Hit struct {
 	ID     uint64
 	Values []redact.Text // values in the order of Names
 	Names  []string      // names of the values, shared by the hits of one version of a rule
-	Line   Text          // kept only for the newest hits
-	// Borrowed means that Values are in memory of Take's caller. copied are the values copied
-	// last, which are usually the same.
+	Line   Text          // line; dropped from all but the newest hits
+	// Borrowed means that Values refer to memory of the caller of Take. copied are the values that were copied for the
+	// previous hit, which are usually equal.
 	Borrowed bool
 	copied   []redact.Text
 	listed   bool // whether a Copier has recorded the hit
-	// Several means that the line also serves another step.
+	// Several means that the same line also matched another step.
 	Several bool
 }
 
-// Value returns the value of a name, "" if there is none.
+// Value returns the value of a name, or "" if there is none.
 func (h *Hit) Value(name string) redact.Text {
 	if i := slices.Index(h.Names, name); i >= 0 && i < len(h.Values) {
 		return h.Values[i]
@@ -32,7 +32,7 @@ func (h *Hit) Value(name string) redact.Text {
 	return ""
 }
 
-// valueAt is Value with a guess: the index of the name is probably i.
+// valueAt returns the value of a name. It first tries the index i, which is usually right.
 func (h *Hit) valueAt(i int, name string) redact.Text {
 	if i >= 0 && i < len(h.Names) && i < len(h.Values) && h.Names[i] == name {
 		return h.Values[i]
@@ -40,15 +40,13 @@ func (h *Hit) valueAt(i int, name string) redact.Text {
 	return h.Value(name)
 }
 
-// keepLines is the number of the newest hits of a list that keep their line. Older lines are
-// never shown.
+// keepLines is the number of hits of a list, the newest ones, that keep their line. Older lines are never shown.
 const keepLines = 2
 
-// Hits is a list in order of time; equal times are in order of arrival.
+// Hits is a list of hits in order of time. Hits of the same time are in order of arrival.
 type Hits []*Hit
 
-// extraSize is the size that the hit adds to a window beyond that of one line. Its values may
-// take much more memory than a line.
+// extraSize is the additional size of a hit in a window, because long values may take much more memory than a line.
 func (h *Hit) extraSize() int {
 	n := 0
 	for _, v := range h.Values {
@@ -57,7 +55,7 @@ func (h *Hit) extraSize() int {
 	return n / ExtraBytes
 }
 
-// ExtraBytes is the number of bytes of values that count like one line.
+// ExtraBytes is the number of bytes of values that add as much to the size as one line.
 const ExtraBytes = 256
 
 func (hs Hits) extraSize() int {
@@ -68,8 +66,8 @@ func (hs Hits) extraSize() int {
 	return n
 }
 
-// insert adds h, and returns its index and the growth of extra. It keeps the newest
-// rules.MaxHits hits. The index is -1 if h is older than those.
+// insert adds h, and returns its index and the growth of the extra size. It keeps the newest rules.MaxHits hits. The
+// index is -1 if h is older than all of these.
 func (hs *Hits) insert(h *Hit) (at, extra int) {
 	i := len(*hs)
 	for i > 0 && (*hs)[i-1].T > h.T {

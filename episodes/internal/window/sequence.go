@@ -10,9 +10,9 @@ import (
 // only hundreds of different values in several steps come close to it.
 const maxTries = 1 << 16
 
-// findSequence looks for a complete sequence t1 <= ... <= tn with tn-t1 < within in which h is
-// the line of step. It prefers the newest last step, then the latest possible earlier steps.
-// All steps lie between the clear lines at lo and hi.
+// findSequence looks for a complete sequence t1 <= ... <= tn with tn-t1 < within that uses h as the line of step. It
+// prefers the newest last step, then the latest possible earlier steps. All steps lie between the clear lines at lo and
+// hi.
 func (w *Window) findSequence(r *rules.Rule, step int, h *Hit, lo, hi int64) (Trigger, bool) {
 	s := search{r: r, steps: w.Steps, step: step, hit: h, found: make(Hits, len(w.Steps))}
 	if lo != NoTime || hi != Forever {
@@ -83,11 +83,12 @@ func (w *Window) newTrigger(sequence Hits, h *Hit) Trigger {
 	return t
 }
 
-// search is the state of one search. While it searches step i, found[i+1:] is already chosen.
+// search is the state of one search for a sequence. The search goes from the last step to the first. While it chooses
+// step i, found[i+1:] is already chosen.
 type search struct {
 	r     *rules.Rule
 	steps []Hits
-	step  int // step of the hit
+	step  int // step whose line is hit
 	hit   *Hit
 	found Hits
 	tries int
@@ -118,8 +119,8 @@ func (s *search) chooseBackwards(i int) bool {
 		if !s.canServe(i, c) {
 			continue
 		}
-		// An older hit with the same values leaves less room than one that failed,
-		// unless that one failed because its line was needed for another step.
+		// The search has tried a newer hit with the same values without success. An older one leaves less room for the
+		// other steps, so it fails too. The exception is a newer hit whose line another step needed.
 		values := s.differingValues(c)
 		if tried[values] {
 			continue
@@ -139,8 +140,8 @@ func (s *search) chooseBackwards(i int) bool {
 	return false
 }
 
-// canServe reports whether c can be the line of step i together with the lines of the later
-// steps. It must be another line, and it must differ where `differs` requires that.
+// canServe reports whether c can be the line of step i together with the chosen lines of the later steps. It must not
+// be one of these lines, and its values must differ from theirs where `differs` requires that.
 func (s *search) canServe(i int, c *Hit) bool {
 	for k := i + 1; k < len(s.found); k++ {
 		if s.found[k].ID == c.ID {

@@ -8,12 +8,11 @@ import (
 	"crowsnest/rules"
 )
 
-// Times is a sorted list of times of lines that are only counted. Each takes a few bytes, even
-// in a window of thousands of lines.
+// Times is a sorted list of the times of lines. A window of thousands of lines needs only a few bytes for each.
 type Times []int64
 
-// IndexAfter returns the index of the first time after t. In nearly all calls it is at one end
-// of the list.
+// IndexAfter returns the index of the first time after t. It first checks the ends of the list, where the index nearly
+// always is.
 func (ts Times) IndexAfter(t int64) int {
 	switch n := len(ts); {
 	case n == 0 || ts[0] > t:
@@ -32,8 +31,8 @@ func (ts Times) indexesBetween(lo, hi int64) (from, to int) {
 	return ts.IndexAfter(lo), ts.IndexAfter(hi - 1)
 }
 
-// maxTriggers bounds the triggers that are remembered until the engine decides about an
-// episode. If there are more, every second one is dropped, except the first and the newest.
+// maxTriggers is the maximum number of triggers that are remembered until the engine decides about an episode. If there
+// are more, every second one is dropped, except the first and the newest.
 const maxTriggers = 64
 
 // AddTrigger adds the time of a trigger about which the engine has not decided yet.
@@ -60,8 +59,7 @@ func (ts Times) Move(delta int64) {
 	}
 }
 
-// Pack encodes the first time, and each further one as the difference to its predecessor,
-// as varints.
+// Pack encodes the first time, and for each later time the difference to its predecessor, as varints.
 func (ts Times) Pack() []byte {
 	if len(ts) == 0 {
 		return nil
@@ -92,23 +90,22 @@ func UnpackTimes(b []byte) Times {
 	return ts
 }
 
-// lineTimes are the times of the counted lines of a key, at most maxLines of its rule. Dropped
-// times stay in memory until they are a quarter of it, so that dropping moves few bytes per
-// line even in a window of thousands of lines.
+// lineTimes are the times of the counted lines of a key. Dropped times stay in memory until they are a quarter of it,
+// so that dropping times moves few bytes per line even in a window of thousands of lines.
 type lineTimes struct {
 	all     Times
 	dropped int // number of dropped times at the start of all
 }
 
-// maxLines returns how many lines are kept for a key: the largest window that is shown, or
-// `count` if that is larger.
+// maxLines returns the maximum number of lines that are kept for a key. This is rules.MaxHits, the number of lines that
+// can be shown, or `count` if that is larger.
 func maxLines(r *rules.Rule) int { return max(rules.MaxHits, r.Count) }
 
-// liveTimes returns the times that are not dropped. They are valid until the next change.
+// liveTimes returns the times that are not dropped. The slice is valid until the next change.
 func (l *lineTimes) liveTimes() Times { return l.all[l.dropped:] }
 
-// insert adds t and returns its index among the live times. It keeps the newest limit times.
-// The index is -1 if t is older than those.
+// insert adds t and returns its index among the live times. It keeps the newest limit times. The index is -1 if t is
+// older than all of these.
 func (l *lineTimes) insert(t int64, limit int) int {
 	i := l.liveTimes().IndexAfter(t)
 	if len(l.liveTimes()) >= limit {
@@ -136,11 +133,11 @@ func (l *lineTimes) dropFirst(n int) {
 	l.dropped = 0
 }
 
-// timesPerHit is how many times beyond rules.MaxHits count like one line. A time takes a few
-// bytes; a line with its values takes some hundred.
+// timesPerHit is the number of times that add as much to the size as one hit. A time takes a few bytes; a line with its
+// values takes some hundred. Times within the first rules.MaxHits count as one each.
 const timesPerHit = 16
 
-// size is the size of the times in the unit of quota.Pool.
+// size returns the size of the times in the unit of quota.Pool.
 func (l *lineTimes) size() int {
 	n := len(l.liveTimes())
 	return min(n, rules.MaxHits) + (max(n, rules.MaxHits)-rules.MaxHits+timesPerHit-1)/timesPerHit

@@ -1,7 +1,10 @@
-// Package window counts the lines of one key. It finds the windows and sequences that they
-// complete, and the gaps between clear lines.
+// Package window counts the lines of one key. It finds the windows and sequences that these lines complete, and the
+// gaps between clear lines.
 //
-// Nothing in it is safe for concurrent use. Times are nanoseconds since 1970.
+// A trigger is a line with which the condition of a rule, a count within a time or a sequence, becomes true. A clear
+// line ends a failure.
+//
+// Nothing in the package is safe for concurrent use. Times are nanoseconds since 1970.
 package window
 
 import (
@@ -12,32 +15,31 @@ import (
 
 // Window holds the counted lines of one key.
 type Window struct {
-	// Steps holds the hits of each step of a sequence. several means that one line is among
-	// them more than once.
+	// Steps holds the hits of each step of a sequence. several means that one line is in the list of more than one
+	// step.
 	Steps   []Hits
 	several bool
-	// lines are the times of the counted lines, unless the rule is a sequence. newest is the
-	// newest of these lines.
+	// lines are the times of the counted lines. They are not used for a sequence. newest is the hit of the newest
+	// counted line.
 	lines  lineTimes
 	Newest *Hit
-	// Values holds the newest hit of each value of `distinct`.
+	// Values holds the newest hit for each value of `distinct`.
 	Values Hits
-	extra  int // bytes of the hits in Values and Steps, beyond one line each
+	extra  int // total of the extra sizes of the hits in Values and Steps
 }
 
-// Trigger is a condition that became true, with the lines that made it true.
+// Trigger is a moment at which the condition of a rule became true, with the lines that made it true.
 type Trigger struct {
 	T        int64  // time of the newest counted line, or of the last step
-	From     int64  // the window contains the times after From, up to T
+	From     int64  // start of the window, exclusive; the window ends at T, inclusive
 	Sequence Hits   // lines that matched the steps of a sequence
-	Shown    *Hit   // the newest counted line of a rule without a sequence. It is valid until the next line is counted.
+	Shown    *Hit   // newest counted line of a rule without a sequence; valid until the next line is counted
 	Lines    int64  // number of lines in the window
-	Line     *Hit   // the newest line that was read. It is valid as long as Shown.
+	Line     *Hit   // the line that was read and completed the condition; valid as long as Shown
 	Party    string // tenant of the stream of Line
 }
 
-// SampleLine returns the line that stands for a trigger, which is the newest line that is still
-// known.
+// SampleLine returns the line to show for the trigger. This is the newest line that is still known.
 func (trig *Trigger) SampleLine() Text {
 	if trig.Sequence == nil {
 		return trig.Shown.Line
@@ -50,7 +52,7 @@ func (trig *Trigger) SampleLine() Text {
 	return Text{}
 }
 
-// New makes an empty window of a rule.
+// New returns an empty window for a rule.
 func New(r *rules.Rule) Window {
 	if r.Sequence {
 		return Window{Steps: make([]Hits, len(r.Steps))}
@@ -58,7 +60,7 @@ func New(r *rules.Rule) Window {
 	return Window{}
 }
 
-// RestoreWindow makes a window from its saved parts.
+// RestoreWindow returns a window with the saved parts.
 func RestoreWindow(r *rules.Rule, steps []Hits, values Hits, lines Times, newest Hits) Window {
 	w := New(r)
 	w.Values, w.lines.all = values, lines[max(0, len(lines)-maxLines(r)):]
@@ -89,8 +91,8 @@ func (w *Window) DropUpTo(t int64) {
 	}
 }
 
-// Size is the size of the window in the unit of quota.Pool: the number of its lines, and more
-// for long values.
+// Size returns the size of the window in the unit of quota.Pool, which is the number of its lines. Long values add to
+// it.
 func (w *Window) Size() int {
 	n := len(w.Values) + w.lines.size() + w.extra
 	for _, hs := range w.Steps {
@@ -99,8 +101,8 @@ func (w *Window) Size() int {
 	return n
 }
 
-// Add counts h for one step, and returns the trigger that it completes with the lines in gap,
-// which contains h. c borrows the texts of h.
+// Add counts h for one step, and returns the trigger that h completes with the lines in the gap in. The gap must
+// contain h. c copies the texts of h later.
 func (w *Window) Add(r *rules.Rule, step int, h *Hit, c *Copier, in Gap) (Trigger, bool) {
 	if r.Sequence {
 		h = c.findBorrowed(h)
@@ -113,7 +115,7 @@ func (w *Window) Add(r *rules.Rule, step int, h *Hit, c *Copier, in Gap) (Trigge
 		}
 		trig, ok := w.findSequence(r, step, h, in.Lo, in.Hi)
 		if !ok && step < len(w.Steps)-1 {
-			h.Line = Text{} // only the line of a last step is shown
+			h.Line = Text{} // only the line of the last step is shown
 		}
 		return trig, ok
 	}
@@ -143,8 +145,8 @@ func (w *Window) Add(r *rules.Rule, step int, h *Hit, c *Copier, in Gap) (Trigge
 	return countTrigger(r, end, n, shown, h), true
 }
 
-// markSeveral marks h, and the same line in the list if it is there, as occurring more than
-// once. This happens if the line also belongs to another step, or if it was read twice.
+// markSeveral finds a hit of the same line as h in the list, and marks both as occurring more than once. A line occurs
+// more than once if it also matches another step, or if it was read twice.
 func markSeveral(hs Hits, h *Hit) (found bool) {
 	for i := len(hs) - 1; i >= 0 && hs[i].T >= h.T; i-- {
 		if hs[i].ID == h.ID {
@@ -154,7 +156,7 @@ func markSeveral(hs Hits, h *Hit) (found bool) {
 	return found
 }
 
-// addDistinct counts different values. It keeps the newest hit of each value.
+// addDistinct adds h and counts the different values of `distinct`. It keeps the newest hit of each value.
 func (w *Window) addDistinct(r *rules.Rule, in *Hit, c *Copier, lo, hi int64) (Trigger, bool) {
 	same := sameValue(r, in)
 	var h *Hit
@@ -165,7 +167,7 @@ func (w *Window) addDistinct(r *rules.Rule, in *Hit, c *Copier, lo, hi int64) (T
 		if old.T >= in.T {
 			return Trigger{}, false // a newer line with this value is already counted
 		}
-		h = old // nothing else refers to the old hit
+		h = old // reuses the old hit, because nothing else refers to it
 		w.extra -= old.extraSize()
 		w.Values = slices.Delete(w.Values, i, i+1)
 		break
@@ -194,7 +196,7 @@ func (w *Window) addDistinct(r *rules.Rule, in *Hit, c *Copier, lo, hi int64) (T
 // counts.
 func sameValue(r *rules.Rule, h *Hit) func(*Hit) bool {
 	if unit := int64(r.DistinctTime()); unit > 0 {
-		begin := h.T - (h.T%unit+unit)%unit // correct for times before 1970, too
+		begin := h.T - (h.T%unit+unit)%unit // rounds down, also for times before 1970
 		return func(o *Hit) bool { return o.T >= begin && o.T < begin+unit }
 	}
 	name := slices.Index(h.Names, r.Distinct)
@@ -202,15 +204,14 @@ func sameValue(r *rules.Rule, h *Hit) func(*Hit) bool {
 	return func(o *Hit) bool { return o.valueAt(name, r.Distinct) == v }
 }
 
-// countTrigger returns the trigger of a window with this number of lines that ends at end.
-// shown is the line to show, and h the line that was read.
+// countTrigger returns the trigger of a window that ends at end and contains this number of lines. shown is the line to
+// show, and h is the line that was read.
 func countTrigger(r *rules.Rule, end int64, lines int, shown, h *Hit) Trigger {
 	return Trigger{T: end, From: end - int64(r.Within), Shown: shown, Lines: int64(lines), Line: h}
 }
 
-// findWindow looks for the newest window (end-within, end] that contains the time at index i
-// and at least `count` times. n is the number of times in it, or zero if there is no such
-// window.
+// findWindow looks for the newest window (end-within, end] that contains the time at index i and at least `count`
+// times. n is the number of times in the window, or zero if there is no such window.
 func findWindow(r *rules.Rule, ts Times, i int) (end int64, n int) {
 	within := int64(r.Within)
 	for e := ts.IndexAfter(ts[i]+within-1) - 1; e >= i; e-- {
@@ -227,8 +228,8 @@ func hasCount(r *rules.Rule, ts Times, e int) bool {
 	return first >= 0 && ts[first] > ts[e]-int64(r.Within)
 }
 
-// TriggersBetween returns the times of all triggers between the clear lines at lo and hi. With
-// `distinct`, it omits triggers that need an older line of a value.
+// TriggersBetween returns the times of all triggers between the clear lines at lo and hi. With `distinct`, only the
+// newest line of each value is known, so triggers that need an older line are missing.
 func (w *Window) TriggersBetween(r *rules.Rule, lo, hi int64) Times {
 	var out Times
 	if r.Sequence {
@@ -271,7 +272,7 @@ func (w *Window) NewestTime() int64 {
 	return t
 }
 
-// TriggerLines returns the times of the lines that made a trigger true, the oldest first.
+// TriggerLines returns the times of the lines in the window of a trigger, the oldest first.
 func (w *Window) TriggerLines(r *rules.Rule, trig *Trigger) Times {
 	ts := w.Lines()
 	if r.Distinct != "" {
