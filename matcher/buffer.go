@@ -6,14 +6,14 @@ import "unsafe"
 // It is not safe for concurrent use.
 type Buffer struct {
 	hits   []Hit
-	block  []byte // block of the current call; hits may refer to texts inside it without a copy
+	block  []byte // block of the current call; hits may refer to texts in the block without copying them
 	text   []byte // newest chunk of memory for copied texts
 	values []string
 
 	withoutIDs bool
 
-	watch      bool // whether lines that no rule matches are searched for reported problems
-	everyLine  bool // whether every line that no rule matches is kept
+	watch      bool // whether lines that no rule matches are searched for complaints
+	everyLine  bool // whether every line that no rule matches counts as a complaint
 	searched   int
 	complaints []Complaint
 }
@@ -22,15 +22,15 @@ type Buffer struct {
 // takes time.
 func NewBufferWithoutIDs() *Buffer { return &Buffer{withoutIDs: true} }
 
-// Bounds of the chunks of a Buffer.
+// Limits of the memory of a Buffer.
 const (
 	minChunk = 512
 	maxChunk = 512 << 10
-	maxHits  = 4096 // number of hits whose memory the next call reuses
+	maxHits  = 4096 // maximum number of hits whose memory the next call reuses
 )
 
 func (b *Buffer) reset() {
-	clear(b.hits) // drops references for the garbage collector
+	clear(b.hits) // drops references, so that the garbage collector can free memory
 	clear(b.values)
 	clear(b.complaints)
 	b.hits, b.text, b.values, b.complaints, b.block = b.hits[:0], b.text[:0], b.values[:0], b.complaints[:0], nil
@@ -51,11 +51,11 @@ func (b *Buffer) dropComplaints() {
 	}
 }
 
-// wantsEveryLine reports whether the buffer also keeps the lines of streams that no rule selects.
+// wantsEveryLine reports whether lines of streams that no rule selects are needed too.
 func (b *Buffer) wantsEveryLine() bool { return b != nil && b.everyLine }
 
-// copyText returns a text that is valid as long as the hits are. If the text is part of the
-// block, it stays in the block's memory; otherwise it is copied into the buffer.
+// copyText returns a text that stays valid as long as the hits. A text in the block is not copied. Any other text is
+// copied into the buffer.
 func (b *Buffer) copyText(text []byte) string {
 	if len(text) == 0 {
 		return ""

@@ -9,35 +9,33 @@ import (
 	"crowsnest/matcher/internal/prefilter"
 )
 
-// Complaint is a line that may report a problem, judged by its level and its first words, and
-// that no part of any rule matches. Its text belongs to the Buffer.
+// Complaint is a line that no part of any rule matches and that may report a problem, as its level and its first words
+// show. Its text belongs to the Buffer.
 type Complaint struct {
-	// Line is the text without its envelope. For a record it is the text of all its lines.
+	// Line is the text without its envelope. If the complaint is a klog block or a panic, Line contains all its lines.
 	Line string
 	// Time is the event time. If Untimed is set, the line states no time, and Time is its time
 	// of arrival.
 	Time    time.Time
 	Untimed bool
-	// LineNumber counts as Hit.LineNumber does.
+	// LineNumber counts physical lines, as Hit.LineNumber does.
 	LineNumber int64
 }
 
-// NewBuffer returns a buffer for calls that also find complaints. A line whose level is
-// harmless or not stated is searched for words, which takes longer than everything else. In one
-// call, at most searched lines without a level are searched, and a quarter as many with a
-// harmless one. A negative number means no bound.
+// NewBuffer returns a buffer for calls that also find complaints. A line whose level is harmless or missing is searched
+// for words, which takes longer than all other work. In one call, at most searched lines without a level are searched,
+// and a quarter as many lines with a harmless level. A negative number means no limit.
 func NewBuffer(searched int) *Buffer { return &Buffer{watch: true, searched: searched} }
 
-// NewUnmatchedBuffer returns a buffer for recorded logs. Calls that use it also find every line
-// that no rule matches, even in streams that no rule selects. Complaints then returns all these
-// lines, except those that continue the previous line. If several parts match a line, only one
-// hit is found. Hits have no ID.
+// NewUnmatchedBuffer returns a buffer for recorded logs. Calls that use it also find every line that no rule matches,
+// even in streams that no rule selects. Complaints then returns all these lines, except lines that continue the
+// previous line. At most one hit is found for each line. Hits have no ID.
 func NewUnmatchedBuffer() *Buffer { return &Buffer{watch: true, everyLine: true, withoutIDs: true} }
 
 // Complaints returns the complaints of the last call. They are valid until the next call.
 func (b *Buffer) Complaints() []Complaint { return b.complaints }
 
-// hitSince reports whether a rule that trusts the stream had a hit after the first n hits.
+// hitSince reports whether there is a hit, after the first before hits, of a rule that trusts the stream.
 func (r *run) hitSince(before int) bool {
 	hits := r.hits()[before:]
 	for i := range hits {
@@ -48,7 +46,7 @@ func (r *run) hitSince(before int) bool {
 	return false
 }
 
-// keepComplaint keeps a line if it may report a problem. No rule matches the line.
+// keepComplaint records a line that no rule matches as a complaint if it may report a problem.
 func (r *run) keepComplaint(text []byte, m moment) {
 	if !r.complains(text) {
 		return
@@ -59,7 +57,7 @@ func (r *run) keepComplaint(text []byte, m moment) {
 	})
 }
 
-// complains reports whether a line may report a problem. It counts the lines that it searches
+// complains reports whether a line may report a problem. It decreases the number of lines that may still be searched
 // for words.
 func (r *run) complains(text []byte) bool {
 	verdict := levelVerdict(text)
@@ -92,31 +90,31 @@ func IsComplaint(line string) bool {
 	case dependent:
 		return false
 	}
-	// so that a word also ends at a tab and at the end of the line
+	// Every word must end at a space, including a word before a tab and the last word.
 	text = append(bytes.ReplaceAll(text, []byte("\t"), []byte(" ")), ' ')
 	r := run{sc: new(scratch)}
 	return r.hasComplaintWord(text)
 }
 
-// levelWithin and wordWithin bound how far from the start of a line a level and a word are
-// searched for.
+// levelWithin and wordWithin are the number of bytes at the start of a line in which a level and a word are searched
+// for.
 const (
 	levelWithin = 192
 	wordWithin  = 160
 )
 
-// verdict is the first judgement of a line.
+// verdict is the result of judging a line by its level.
 type verdict int
 
 const (
-	dependent verdict = iota // the line continues the previous one
-	harmless                 // only special words can make it a complaint, such as those of a program that waits
+	dependent verdict = iota // the line continues the previous line
+	harmless                 // only special words make the line a complaint, such as the words of a program that waits
 	harmful
-	unknown // its words decide
+	unknown // the words of the line decide
 )
 
-// levelVerdict judges a line by its level, if it states one. Structured loggers write the level
-// near the beginning, so ordinary lines cost very little.
+// levelVerdict judges a line by its level, if it has one. Structured loggers write the level near the beginning, so
+// judging ordinary lines costs very little.
 func levelVerdict(text []byte) verdict {
 	if len(text) < 8 {
 		return dependent
@@ -143,7 +141,7 @@ func newVerdict(bad bool) verdict {
 	return harmless
 }
 
-// hasComplaintWord reports whether a line has a word of a complaint near its beginning.
+// hasComplaintWord reports whether a line contains a word of a complaint near its beginning.
 func (r *run) hasComplaintWord(text []byte) bool {
 	head := text[:min(len(text), wordWithin)]
 	if errorWord.Index(head) >= 0 || errorCapitals.Index(head) >= 0 {
@@ -155,7 +153,7 @@ func (r *run) hasComplaintWord(text []byte) bool {
 
 var (
 	levelIs       = literals.NewNeedle(literals.Text{Text: "level="})
-	errorWord     = literals.NewNeedle(literals.Text{Text: "rror"}) // "error" or "Error"
+	errorWord     = literals.NewNeedle(literals.Text{Text: "rror"}) // finds "error" and "Error"
 	errorCapitals = literals.NewNeedle(literals.Text{Text: "ERROR"})
 )
 
@@ -169,9 +167,8 @@ func klogHeader(b []byte) bool {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// jsonLevel judges a JSON object by its field level, severity or lvl. The JSON of klog has none
-// of them, and only its informational lines state a verbosity v. The search looks for the rare
-// letter v.
+// jsonLevel judges a JSON object by its field level, severity or lvl. The JSON of klog has none of these fields, and
+// only its informational lines have a verbosity v, so a line with v is harmless.
 func jsonLevel(text []byte) verdict {
 	if zap := []byte(`{"level":`); bytes.HasPrefix(text, zap) {
 		return readLevel(text[len(zap):])
@@ -216,8 +213,7 @@ func verdictWithoutLevel(klog bool) verdict {
 	return unknown
 }
 
-// readLevel reads the level at the start of a text. It is a word, or a number as Node.js
-// loggers write it.
+// readLevel reads the level at the start of a text. The level is a word, or a number as in Node.js loggers.
 func readLevel(b []byte) verdict {
 	b = bytes.TrimLeft(b[:min(len(b), 8)], ` "`)
 	if len(b) < 2 {
@@ -229,7 +225,7 @@ func readLevel(b []byte) verdict {
 	case 'i', 't', 'n', 'v':
 		return harmless
 	case 'd':
-		return newVerdict(b[1]|0x20 == 'p') // a level that begins with d is bad if it is dpanic, and harmless if it is debug
+		return newVerdict(b[1]|0x20 == 'p') // dpanic is harmful, and debug is harmless
 	}
 	if isDigit(b[0]) {
 		return newVerdict(b[0] >= '4')
@@ -237,9 +233,8 @@ func readLevel(b []byte) verdict {
 	return unknown
 }
 
-// complaintWords finds words of complaints and of waiting in texts without a level. No word has
-// fewer than six letters, because the search then looks at fewer places. The word error is
-// searched for separately.
+// complaintWords finds words of complaints and of waiting in texts without a level. No word has fewer than six letters,
+// because the search then inspects fewer positions. The word "error" is shorter and is searched for separately.
 var complaintWords = sync.OnceValue(func() *prefilter.Filter {
 	var texts []literals.Text
 	for _, word := range []string{

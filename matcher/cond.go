@@ -10,12 +10,12 @@ import (
 type cond struct {
 	id       int // index of its state in scratch.states, unique within a part
 	voices   lines.Voice
-	states   bool // whether it searches its fields; see statesFields
-	unsure   bool // whether it is a branch that can hold without the program saying so; see isUnsure
+	states   bool // whether fields alone can satisfy it; see statesFields
+	unsure   bool // whether another text must be in the program's own voice; see isUnsure
 	contains []literals.Needle
 	regex    *literals.Expression
-	need     *literals.Cond    // texts that regex requires
-	texts    []literals.Needle // alternatives of which regex consists; nil if regex is more than that
+	need     *literals.Cond    // literal texts that regex requires
+	texts    []literals.Needle // alternatives if regex consists only of literal alternatives, otherwise nil
 	groups   []group           // named groups of regex
 	fields   []fieldCond
 	any      []*cond
@@ -25,36 +25,36 @@ type cond struct {
 type fieldCond struct {
 	id     int // index in scratch.states
 	name   string
-	value  string               // the required value, if regex is nil
-	regex  *literals.Expression // anchored at both ends
+	value  string               // required value; used if regex is nil
+	regex  *literals.Expression // expression for the whole value
 	groups []group
 }
 
-// group is a named group of an expression whose value a hit carries. It has the group's index
-// in the expression, and the index of the value.
+// group is a named group of an expression. index is the index of the group in the expression, and value is the index in
+// the values of a hit.
 type group struct{ index, value int }
 
-// condState is the result of one condition for one line.
+// condState is the result of evaluating one condition on one line.
 type condState struct {
-	loc    []int // places of the groups of the expression, also of one in a field
-	branch int   // the branch of `any` that holds
+	loc    []int // positions of the groups, as in regexp; also for an expression of a field
+	branch int   // index of the branch of `any` that holds
 }
 
 type condCompiler struct {
-	names    []string // names of captures; nil where captures are not used
+	names    []string // names of the captured values; nil where captures are not used
 	conds    int
-	fields   []string // names of the fields that conditions use
+	fields   []string // names of the fields that the conditions use
 	branches []branch
 }
 
-// branch is one matcher of `any`.
+// branch is one alternative of `any`.
 type branch struct {
-	id        int // index of the state of the branch's condition
+	id        int // index of the state of its condition
 	condition *rules.Matcher
 }
 
-// compile compiles a matcher. in is the place that applies around it. beside means that an
-// outer matcher has texts.
+// compile compiles a matcher. in is the `in` of the surrounding matcher. beside means that a surrounding matcher has
+// texts.
 func (cc *condCompiler) compile(m *rules.Matcher, in rules.In, beside bool) *cond {
 	in = m.In.Within(in)
 	c := &cond{id: cc.conds, voices: placeVoices(in), states: statesFields(m, beside)}
@@ -85,8 +85,8 @@ func (cc *condCompiler) compile(m *rules.Matcher, in rules.In, beside bool) *con
 	return c
 }
 
-// sufficientTexts returns texts of which each alone fulfils the condition. It returns nil if
-// something else matters too, or if something is captured.
+// sufficientTexts returns texts such that a line satisfies the condition if it contains any one of them. It returns nil
+// if the condition requires more, or if it captures something.
 func (c *cond) sufficientTexts() []literals.Text {
 	if len(c.fields) > 0 || c.not != nil || c.voices&lines.Message == 0 {
 		return nil
@@ -104,8 +104,7 @@ func (c *cond) sufficientTexts() []literals.Text {
 	return nil
 }
 
-// anyOfAll returns the sufficient texts of all branches. It returns nil if a branch has none,
-// or searches in another place.
+// anyOfAll returns the sufficient texts of all branches. It returns nil if a branch has none, or has another `in`.
 func (c *cond) anyOfAll() (all []literals.Text) {
 	for _, b := range c.any {
 		texts := b.sufficientTexts()
@@ -133,12 +132,11 @@ func (cc *condCompiler) namedGroups(re *literals.Expression) []group {
 	return out
 }
 
-// holds reports whether the line of sc fulfils the condition. It leaves the captures in
-// sc for collect.
+// holds reports whether the line satisfies the condition. It stores the positions of captures in sc for setCaptures.
 func (c *cond) holds(sc *scratch, line []byte) bool { return c.holdsBeside(sc, line, false) }
 
-// holdsBeside is holds for a condition that stands beside others. said means that the program
-// itself states a text of one of the others.
+// holdsBeside is holds for a condition inside another one. said means that a text of the surrounding condition is in
+// the program's own voice.
 func (c *cond) holdsBeside(sc *scratch, line []byte, said bool) bool {
 	sc.places = sc.places[:0]
 	for i := range c.contains {
@@ -150,7 +148,7 @@ func (c *cond) holdsBeside(sc *scratch, line []byte, said bool) bool {
 	}
 	whole := sc.allSaid(c.voices)
 	met, decided := true, false
-	if whole || c.texts == nil { // otherwise matches searches for the texts
+	if whole || c.texts == nil { // without whole, matches searches for the texts itself
 		met, decided = c.need.Match(line)
 	}
 	if !met {
@@ -197,9 +195,9 @@ func (c *cond) holdsAsBranch(sc *scratch, line []byte, said bool) bool {
 	return sc.mayHold(c.id) && (said || !c.unsure) && c.holdsBeside(sc, line, said)
 }
 
-// matches reports whether the expression matches, and whether the program itself states one of
-// its texts. whole means that every match counts, and decided that there is a match. beside has
-// the meaning of said in findExpression.
+// matches reports whether the expression matches, and whether one of its texts is in the program's own voice. whole
+// means that every match counts. decided means that the required texts already prove a match. beside is the argument
+// said of findExpression.
 func (c *cond) matches(sc *scratch, line []byte, whole, decided, beside bool) (found, said bool) {
 	if !whole && c.texts != nil {
 		return findAny(c.texts, line, &sc.quotes, c.voices, beside)
@@ -223,7 +221,7 @@ func (c *cond) matches(sc *scratch, line []byte, whole, decided, beside bool) (f
 	return m.loc != nil, m.said
 }
 
-// lookup returns the value of the field, if it stands in a place that counts.
+// lookup returns the value of the field. It ignores a field in quoted text, unless voices are everyVoice.
 func (f *fieldCond) lookup(sc *scratch, voices lines.Voice) ([]byte, bool) {
 	if voices == everyVoice {
 		return sc.fields.Lookup(f.name)
@@ -246,9 +244,8 @@ func (f *fieldCond) holds(sc *scratch, voices lines.Voice) bool {
 	return sc.states[f.id].loc != nil
 }
 
-// setCaptures sets the captured values of a line that fulfils the condition. The first
-// non-empty value is used: first from the regex, then from the fields in order, then from the
-// branch of `any`.
+// setCaptures sets the captured values of a line that satisfies the condition. For each name, the first non-empty value
+// is used, in the order regex, fields, branch of `any`.
 func (c *cond) setCaptures(sc *scratch, line []byte) {
 	if len(c.groups) > 0 {
 		sc.setGroups(c.groups, line, sc.states[c.id].loc)

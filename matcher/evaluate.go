@@ -9,45 +9,44 @@ import (
 	"crowsnest/matcher/internal/prefilter"
 )
 
-// scratch is the working memory of a call. Only its memory is reused in the next call.
+// scratch is the working memory of a call. The next call reuses the memory, but not the content.
 type scratch struct {
 	run    run
-	clean  []byte // line without NUL bytes
+	clean  []byte // copy of a line without its NUL bytes
 	prev   []byte // timestamp of the newest envelope
 	docker lines.Docker
 	stamps lines.Stamps
 	fields lines.Fields
 	quotes lines.Quotes
 
-	blockMarks prefilter.Marks   // marks of the whole block
-	lineMarks  prefilter.Marks   // marks of a text that is searched separately
-	found      []prefilter.Found // texts found in the line
-	// inField are the texts found in a field of a record.
+	blockMarks prefilter.Marks   // marks of the whole block, see prefilter
+	lineMarks  prefilter.Marks   // marks of a text that is not part of the block, see prefilter
+	found      []prefilter.Found // texts of the sieve that the line contains
+	// inField are the texts of the sieve that a field of a record contains.
 	inField []prefilter.Found
-	marks   []uint64 // parts to try, one bit each; all zero between lines
+	marks   []uint64 // bit set of the parts to try; all bits are zero between lines
 	states  []condState
 	part    int32 // index of the part that is being tried
-	// branches are those of the part that is being tried, in the form of sieve.branches; nil if
+	// branches are the texts of the branches of the current part, in the form of sieve.branches. It is nil if they are
 	// unknown.
 	branches [][]int32
-	places   []int // first places of the texts of a condition
+	places   []int // first positions of the texts of a condition
 
-	complaint []prefilter.Found // complaint words found in the line
+	complaint []prefilter.Found // complaint words that the line contains
 
 	values  [][]byte // values of one hit
-	buffers [][]byte // buffers for joined values
+	buffers [][]byte // buffers for values that consist of several pieces
 
-	dice uint64 // random number that decides which tries are timed
+	dice uint64 // random number that selects the evaluations that are timed
 }
 
-// Bounds of the memory that is kept for the next call, in bytes or elements.
+// Limits of the memory that is kept for the next call, in bytes and in number of buffers.
 const (
 	maxKept    = 64 << 10
 	maxBuffers = 4
 )
 
-// resize makes the scratch large enough for the parts of a selection, and frees buffers
-// that an unusual line made large.
+// resize makes the scratch large enough for the parts of a selection, and frees buffers that an unusual line enlarged.
 func (sc *scratch) resize(sel *selection) {
 	if n := (len(sel.parts) + 63) / 64; len(sc.marks) < n {
 		sc.marks = make([]uint64, n)
@@ -89,7 +88,7 @@ func (r *run) matchLine(text []byte, m moment) {
 	}
 }
 
-// markParts marks the parts to try on a text. It returns false if there are none.
+// markParts marks the parts to try on a text. It returns false if no part has to be tried.
 func (r *run) markParts(text []byte) bool {
 	v, sc := r.sieve, r.sc
 	if r.textAt >= 0 {
@@ -111,8 +110,8 @@ func (r *run) markParts(text []byte) bool {
 	return true
 }
 
-// markByFields marks the parts that have a text in a field of the record. It skips parts that a
-// text in the line alone decides, because they have no condition on fields.
+// markByFields marks the parts of which a text is in an additional field of the record. It skips decided parts, because
+// they have no condition on fields.
 func (r *run) markByFields() (marked bool) {
 	sel, sc := r.sel, r.sc
 	for _, f := range r.fields {
@@ -152,14 +151,13 @@ func (r *run) tryParts(l *line) {
 	}
 }
 
-// hasEnoughHits reports whether further hits of the line do not matter. before is the number of
-// hits before the line.
+// hasEnoughHits reports whether further hits of the line are not needed. before is the number of hits before the line.
 func (r *run) hasEnoughHits(before int) bool {
 	return r.buf != nil && r.buf.everyLine && len(r.buf.hits) > before
 }
 
-// isCopy reports whether a line is a log shipper's record about another pod than the shipper's
-// own. A collector that writes its output to its own log would repeat the words of tenants.
+// isCopy reports whether a line is a log shipper's record about a pod other than the shipper's own. A collector that
+// writes its output to its own log would repeat lines of tenants.
 func (r *run) isCopy(text []byte) bool {
 	pod := r.s.labels["pod"]
 	if pod == "" || len(text) == 0 || text[0] != '{' || !bytes.Contains(text, []byte(`"kubernetes"`)) {
@@ -179,13 +177,12 @@ func (sc *scratch) prepare(text []byte, more ...lines.Field) {
 	sc.quotes.Block = sc.run.inBlock
 }
 
-// holds reports whether a text fulfils the condition of the part that is being tried.
+// holds reports whether a text satisfies the condition of the part, which must be the current one.
 func (pt *part) holds(sc *scratch, text []byte) bool {
 	return pt.decided && sc.saysText(pt.cond.voices) || pt.cond.holds(sc, text)
 }
 
-// saysText reports whether one of the texts by which the part was found is in one of the
-// voices.
+// saysText reports whether one of the texts by which the sieve found the current part is in one of the voices.
 func (sc *scratch) saysText(voices lines.Voice) bool {
 	v := sc.run.sieve
 	return voices == everyVoice || slices.ContainsFunc(sc.found, func(t prefilter.Found) bool {
@@ -201,8 +198,8 @@ func (r *run) nextPart(k int) *part {
 	return r.sel.parts[k]
 }
 
-// mayHold returns false if the texts found in the line show that a branch of the part cannot
-// hold. cond is the branch's condition.
+// mayHold returns false if the texts found in the line prove that a branch of the current part cannot hold. cond is the
+// index of the branch's condition.
 func (sc *scratch) mayHold(cond int) bool {
 	if sc.branches == nil || sc.branches[cond] == nil {
 		return true
@@ -215,8 +212,7 @@ func (sc *scratch) mayHold(cond int) bool {
 	return false
 }
 
-// tryPart tries one part. After maxPanics panics its rule is quarantined. Other rules are not
-// affected.
+// tryPart evaluates one part. After maxPanics panics the rule is quarantined. Other rules are not affected.
 func (r *run) tryPart(pt *part, l *line) {
 	if pt.meter.isQuarantined() {
 		return
@@ -244,8 +240,8 @@ func (r *run) tryPart(pt *part, l *line) {
 	pt.meter.addSample(clock()-began, maxTry(pt.rule, len(l.text)), weight, len(l.text))
 }
 
-// addIfHolds adds a hit if the line fulfils the condition of a part. If a record as a whole
-// does not, its lines are tried one by one.
+// addIfHolds adds a hit if the line satisfies the condition of a part. If the line is a klog block that does not
+// satisfy it as a whole, its lines are tried one by one.
 func (r *run) addIfHolds(pt *part, l *line) {
 	if len(r.sc.states) < pt.conds {
 		r.sc.states = make([]condState, pt.conds)

@@ -16,11 +16,10 @@ import (
 // Explanation states, part by part, why a line matches a rule or not.
 type Explanation struct {
 	Rule     string `json:"rule"`
-	Envelope string `json:"envelope,omitempty"` // "cri", "docker" or none
-	Text     string `json:"text"`               // text on which conditions are evaluated, without its envelope and truncated at MaxLine
-	// Selected reports whether the `from` of one of the parts may select the stream. Labels has
-	// the result of each condition of the rule's `from`. All parts are explained, selected or
-	// not.
+	Envelope string `json:"envelope,omitempty"` // "cri", "docker" or empty
+	Text     string `json:"text"`               // text that is matched, without its envelope and truncated at MaxLine
+	// Selected reports whether the `from` of at least one part may select the stream. Labels has the result of each
+	// condition of the rule's `from`. All parts are explained, even if their `from` does not select the stream.
 	Selected bool               `json:"selected"`
 	Labels   []LabelExplanation `json:"labels"`
 	Parts    []PartExplanation  `json:"parts"` // in the order clear, unless, steps
@@ -32,7 +31,8 @@ func (e Explanation) Matches() bool {
 	return slices.ContainsFunc(e.Parts, PartExplanation.Matches)
 }
 
-// LabelExplanation is one condition of `from`. It is satisfied if the label is not stated.
+// LabelExplanation is the result of one condition of `from`. A condition on a label that is not stated counts as
+// satisfied.
 type LabelExplanation struct {
 	Condition string `json:"condition"` // condition as the rule states it
 	Value     string `json:"value"`
@@ -40,12 +40,12 @@ type LabelExplanation struct {
 	Held      bool   `json:"held"`
 }
 
-// PartExplanation is one matcher of the rule.
+// PartExplanation is the result of one matcher of the rule.
 type PartExplanation struct {
 	Part Part   `json:"-"`
 	Name string `json:"part"`
-	// Selected reports whether the part may read the stream. Labels has the result of each
-	// condition of its own `from`, if it has one.
+	// Selected reports whether the part may read the stream. Labels has the result of each condition of the part's own
+	// `from`. It is empty if the part has none.
 	Selected   bool               `json:"selected"`
 	Labels     []LabelExplanation `json:"labels,omitempty"`
 	Held       bool               `json:"held"`
@@ -57,20 +57,19 @@ type PartExplanation struct {
 // Matches reports whether the line is a hit of the part.
 func (p PartExplanation) Matches() bool { return p.Selected && p.Held }
 
-// Condition is one requirement of a matcher.
+// Condition is the result of one requirement of a matcher.
 type Condition struct {
-	Kind     string       `json:"kind"` // contains, regex, field, any, branch, not
+	Kind     string       `json:"kind"` // contains, regex, field, any, branch or not
 	Want     string       `json:"want,omitempty"`
 	Got      string       `json:"got,omitempty"` // text that matched, or the value of the field
 	Held     bool         `json:"held"`
 	Captures []NamedValue `json:"captures,omitempty"`
-	Hint     string       `json:"hint,omitempty"` // the reason why it nearly holds
-	// Conditions are the conditions inside any, branch and not.
+	Hint     string       `json:"hint,omitempty"` // reason why the condition does not hold although it nearly does
+	// Conditions are the requirements inside any, branch or not.
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 
-// NamedValue is a value, with the place where it was found, which is "capture", "label" or
-// "field".
+// NamedValue is a value with its origin, which is "capture", "label" or "field".
 type NamedValue struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
@@ -141,9 +140,8 @@ func (x *explainer) explainPart(role Part, m *rules.Matcher) PartExplanation {
 	return p
 }
 
-// explainConditions explains a matcher. It adds captured values to captures, except for names
-// that already have one. in is the place that applies around it, said has the meaning of
-// cond.holdsBeside, and beside that of condCompiler.compile.
+// explainConditions explains a matcher. It adds captured values to captures, except for names that already have a
+// value. in and beside are the arguments of condCompiler.compile, and said is the argument of cond.holdsBeside.
 func (x *explainer) explainConditions(m *rules.Matcher, in rules.In, said, beside bool, captures map[string]string) (out []Condition, held bool) {
 	in = m.In.Within(in)
 	voices := placeVoices(in)
@@ -210,7 +208,7 @@ func (x *explainer) explainContains(text string, voices lines.Voice) (c Conditio
 	return c, said
 }
 
-// describePlace describes the place of a text that does not count.
+// describePlace explains why the text start:end does not count at its position.
 func (x *explainer) describePlace(start, end int) string {
 	for _, s := range x.quotes.Spans() {
 		if s.From >= end || s.To <= start {
@@ -236,7 +234,7 @@ func (x *explainer) explainRegex(re *literals.Expression, voices lines.Voice, wh
 		said = c.Held
 	} else {
 		m := findExpression(re, x.line, &x.quotes, voices, said)
-		if texts := soughtTexts(re); texts != nil { // the matcher searches only for these texts
+		if texts := soughtTexts(re); texts != nil { // an expression that only searches for these texts
 			found, here := findAny(texts, x.line, &x.quotes, voices, said)
 			if m.said = here; found && m.loc == nil {
 				m.loc = re.Regexp().FindIndex(x.line)

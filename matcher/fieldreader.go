@@ -10,8 +10,8 @@ import (
 // is ready. It is not safe for concurrent use.
 type FieldReader struct{ lines.Fields }
 
-// All returns the fields that have a value, in the order of the line. Their number and depth
-// are bounded. They own their memory.
+// All returns the fields that have a value, in the order of the line. Their number and depth are bounded. The result
+// owns its memory.
 func (r *FieldReader) All() []NamedValue { return allFields(&r.Fields) }
 
 func allFields(f *lines.Fields) (out []NamedValue) {
@@ -21,8 +21,7 @@ func allFields(f *lines.Fields) (out []NamedValue) {
 	return out
 }
 
-// ErrorOf returns the error that a line without an envelope states in a field, or "" if it
-// states none.
+// ErrorOf returns the value of the field in which a line without an envelope states an error, or "" if there is none.
 func ErrorOf(line string) string {
 	var f lines.Fields
 	f.Reset([]byte(line))
@@ -41,9 +40,8 @@ func TextOf(line []byte) []byte {
 	return append([]byte(nil), trimCR(e.Text)...)
 }
 
-// TimeOf returns the time that a physical line states in its envelope or its text. ok is false
-// if it states none. The year of a klog line is that of now or the previous one, so that the
-// time is at most a day after now.
+// TimeOf returns the time in the envelope or the text of a physical line. ok is false if the line has no time. klog
+// writes no year. Such a line gets the latest year with which its time is at most a day after now.
 func TimeOf(line []byte, now time.Time) (t time.Time, ok bool) {
 	if e, kind := readEnvelope(line); kind != "" {
 		return lines.StampTime(e.Stamp)
@@ -51,8 +49,8 @@ func TimeOf(line []byte, now time.Time) (t time.Time, ok bool) {
 	return lines.TextTime(line, now)
 }
 
-// readEnvelope reads the envelope of a line and returns its kind, cri or docker. Without an
-// envelope the kind is "", and the text is the line.
+// readEnvelope reads the envelope of a line and returns its kind, cri or docker. If there is none, the kind is "" and
+// the envelope's text is the whole line.
 func readEnvelope(line []byte) (e lines.Envelope, kind string) {
 	if e, ok := lines.ReadCRI(line); ok {
 		return e, "cri"

@@ -11,13 +11,13 @@ import (
 	"crowsnest/rules"
 )
 
-// line is a logical line or a record with hits. The first hit computes the values that all hits
+// line is a logical line or a record for which a part is tried. The first hit computes the values that all its hits
 // share.
 type line struct {
 	text  []byte
 	at    moment
 	str   string
-	id    uint64 // zero if not computed yet
+	id    uint64 // fingerprint; zero if it is not computed yet
 	made  bool
 	lines []line     // lines of a klog block
 	alone []aloneHit // hits of single lines of a panic
@@ -25,7 +25,7 @@ type line struct {
 
 func (r *run) addHit(pt *part, l *line) {
 	if r.buf == nil {
-		r.buf = new(Buffer) // the caller owns its memory
+		r.buf = new(Buffer) // a new buffer, so that the caller owns the memory of the hits
 	}
 	if !l.made {
 		l.made, l.str, l.at = true, r.buf.copyText(l.text), r.resolveTime(l.at)
@@ -55,7 +55,7 @@ func (r *run) captureValues(pt *part, l *line) []string {
 	sc := r.sc
 	sc.values = slices.Grow(sc.values[:0], len(names))[:len(names)]
 	clear(sc.values)
-	if !pt.decided { // a decided part captures nothing and has chosen no branch
+	if !pt.decided { // a decided part has no captures and no chosen branch
 		pt.cond.setCaptures(sc, l.text)
 	}
 	out := r.buf.makeStrings(len(names))
@@ -76,9 +76,9 @@ func (r *run) captureValues(pt *part, l *line) []string {
 	return out
 }
 
-// streamField returns the value that a field of the line gives to a name of a part with that
-// selector. unknown means that the stream may have labels that it does not state. Then a field
-// in the text does not state where the program runs.
+// streamField returns the value of a field of the line for a name that the part neither captures nor finds in the
+// labels. unknown means that the stream may have labels that it does not state. Then a field in the text is ignored if
+// the name says where the program runs.
 func streamField(f *lines.Fields, from rules.Selector, name string, unknown bool) []byte {
 	if unknown && from.StatesPlace(name) {
 		return f.LookupOutside(name)
@@ -87,8 +87,8 @@ func streamField(f *lines.Fields, from rules.Selector, name string, unknown bool
 	return v
 }
 
-// fillFromRecord takes values that a record lacks from the first of its lines that fulfils the
-// condition itself, because a line of a block has fields that the record does not have.
+// fillFromRecord adds the values that a record as a whole lacks. They come from the first of its lines that satisfies
+// the condition by itself, because a line of a block has fields that the block as a whole does not have.
 func (r *run) fillFromRecord(out []string, pt *part, l *line) {
 	for x := range r.recordLines(l) {
 		if pt.cond.holds(r.sc, x.text) {
@@ -100,9 +100,9 @@ func (r *run) fillFromRecord(out []string, pt *part, l *line) {
 	}
 }
 
-// lineFingerprint identifies a line across restarts. Lines without a time are distinguished by
-// their arrival and number, which do not survive a restart. Equal lines with the same time are
-// distinguished by their places, if the source knows places.
+// lineFingerprint returns a hash that identifies a line across restarts. For a line without a time, the time of arrival
+// and the line number are used, so its hash does not survive a restart. Equal lines with the same time get different
+// hashes if the source reports offsets.
 func (r *run) lineFingerprint(text []byte, m moment) uint64 {
 	if r.buf != nil && r.buf.withoutIDs {
 		return 0
@@ -149,32 +149,31 @@ func hashLabels(labels Labels, ignored []string) uint64 {
 	return xxhash.Sum64(b)
 }
 
-// maxSame is the maximum number of different lines with the same time that are distinguished.
+// maxSame is the maximum number of different lines with the same time whose repetitions are counted.
 const maxSame = 4096
 
-// same counts equal lines with the same time, because some container runtimes give one time to
-// all lines that they read at once. It holds the lines with hits of the newest time.
+// same counts equal lines with the same time, because some container runtimes give the same time to all lines that they
+// read at once. It holds the lines with hits of the newest time.
 type same struct {
 	at    int64 // nanoseconds since 1970; zero if there was no line yet
 	newer int64 // place of the newest line
 	first equal
-	more  map[uint64]equal // all lines; nil if there is only first
+	more  map[uint64]equal // all lines by fingerprint; nil if there is only one
 }
 
 type equal struct {
 	id    uint64
-	place int64 // place of the newest of them
+	place int64 // place of the newest equal line
 	n     uint32
 }
 
-// SetOffset sets the offset of the stream's next byte in its log. From then on, equal lines
-// with the same time are different lines if their places differ, and a line that is read again
-// is recognized. A source that does not know places does not call it. Then equal lines with the
-// same time count as one line.
+// SetOffset sets the offset in the log of the stream's next byte. Afterwards, equal lines with the same time are
+// different lines if their offsets differ, and a line that is read again is recognized. A source that does not know
+// offsets does not call it. Then equal lines with the same time count as one line.
 func (s *Stream) SetOffset(offset int64) { s.base, s.placed = offset-s.counters.Bytes, true }
 
-// countEqual returns how many equal lines of the same time come before the one at place. If
-// place is not after the newest line, the log is read again and the count restarts.
+// countEqual returns the number of equal lines of the same time before the line at place. If place is before the newest
+// line, the log is being read again and the count restarts.
 func (g *same) countEqual(t int64, id uint64, place int64) uint32 {
 	if g.at != t || place < g.newer {
 		*g = same{at: t, newer: place, first: equal{id: id, place: place}}
@@ -204,8 +203,7 @@ func (g *same) countEqual(t int64, id uint64, place int64) uint32 {
 	return e.n
 }
 
-// numberedFingerprint returns the fingerprint of a line that follows n equal lines of the same
-// time.
+// numberedFingerprint returns the fingerprint of a line that follows n equal lines of the same time.
 func numberedFingerprint(id uint64, n uint32) uint64 {
 	if n == 0 {
 		return id

@@ -2,19 +2,18 @@ package matcher
 
 import "crowsnest/matcher/internal/lines"
 
-// pending is a logical line of stdout or stderr whose end has not been read.
+// pending is a logical line of stdout or stderr of which only some physical lines were read.
 type pending struct {
-	buf   []byte // at most MaxLine bytes and one more, because later bytes are not matched
+	buf   []byte // text, at most MaxLine+1 bytes; later bytes are not matched
 	size  int    // total size of the parts in bytes
-	parts int64  // number of physical lines; zero if there is no such line
-	start int64  // offset of the first part in the stream
-	at    moment // time of the first part
-	// skipping means that the line was longer than MaxMerged, so that its remaining parts are
-	// dropped.
+	parts int64  // number of physical lines; zero if there is no pending line
+	start int64  // offset of the first physical line in the stream
+	at    moment // time and place of the first physical line
+	// skipping means that the line became longer than maxMerged, so that its remaining parts are dropped.
 	skipping bool
 }
 
-// addPart adds a part to its line. A line that grows beyond MaxMerged is matched up to there,
+// addPart adds a physical line to its logical line. A logical line that grows beyond maxMerged is matched immediately,
 // and its remaining parts are dropped.
 func (r *run) addPart(k int, e lines.Envelope, m moment, start int64) {
 	r.textAt = -1

@@ -10,21 +10,20 @@ import (
 	"crowsnest/internal/text"
 )
 
-// MaxLagging bounds the number of lagging streams that a source or an agent reports.
+// MaxLagging is the maximum number of lagging streams that a source or an agent reports.
 const MaxLagging = 64
 
-// LaggingStream is a stream that was read less far than the other streams of its source,
-// because its log cannot be read.
+// LaggingStream is a stream that was read less far than the other streams of its source, because its log cannot be
+// read.
 type LaggingStream struct {
-	// Labels identify the stream. Nil stands for any stream of the source.
+	// Labels identify the stream. Nil labels stand for any stream of the source.
 	Labels Labels `json:"labels,omitempty"`
-	// Unknown lists the labels whose values are unknown.
+	// Unknown lists the names of labels whose values are unknown.
 	Unknown  []string  `json:"unknown,omitempty"`
 	ReadUpTo time.Time `json:"read_up_to"`
 }
 
-// String returns the name of the log as people see it: namespace/pod/container, or the path of
-// the file.
+// String returns the name of the log for people, which is namespace/pod/container or the path of the file.
 func (s LaggingStream) String() string {
 	var parts []string
 	for _, name := range []string{"namespace", "pod", "container"} {
@@ -38,10 +37,9 @@ func (s LaggingStream) String() string {
 	return text.Printable(cmp.Or(s.Labels["filename"], text.FormatLabels(s.Labels)))
 }
 
-// BoundLagging returns at most MaxLagging lagging streams that together stand for all of these.
-// Their order depends only on their labels. If there are too many, one entry stands for all
-// streams of a namespace, beginning with the namespace that has the most. If there still are
-// too many, one entry stands for all streams.
+// BoundLagging returns at most MaxLagging lagging streams that together stand for all given streams. Their order
+// depends only on their labels. If there are too many, one entry stands for all streams of a namespace, beginning with
+// the namespace that has the most. If there are still too many, one entry stands for all streams.
 func BoundLagging(all []LaggingStream) []LaggingStream {
 	if len(all) == 0 {
 		return nil
@@ -63,8 +61,8 @@ func BoundLagging(all []LaggingStream) []LaggingStream {
 	return slices.Concat(groups...)
 }
 
-// groupLagging sorts the streams into groups whose labels differ only in those that distinguish
-// the logs of a namespace.
+// groupLagging groups the streams of the same namespace. The labels of the streams of a group differ only in labels
+// that distinguish logs, such as pod and container.
 func groupLagging(all []LaggingStream) [][]LaggingStream {
 	type named struct {
 		group, name string
@@ -91,8 +89,8 @@ func groupLagging(all []LaggingStream) [][]LaggingStream {
 	return out
 }
 
-// mergeLagging returns one stream that stands for a group. It was read as far as the most
-// lagging stream of the group. Labels in which the streams differ are unknown.
+// mergeLagging returns one stream that stands for a group. Its progress is the smallest progress in the group. Labels
+// in which the streams differ are unknown.
 func mergeLagging(all []LaggingStream) LaggingStream {
 	if slices.ContainsFunc(all, func(s LaggingStream) bool { return s.Labels == nil }) {
 		return LaggingStream{ReadUpTo: earliestReadUpTo(all)}

@@ -7,53 +7,51 @@ import (
 	"crowsnest/rules"
 )
 
-// meter counts the panics of one rule and measures its cost. It is safe for
-// concurrent use.
+// meter counts the panics of one rule and measures its cost. It is safe for concurrent use.
 //
-// Reading the clock costs as much as a cheap try, so only some tries are timed. Of the lines
-// shorter than longLine, one of mask+1 is chosen randomly, and its time counts mask+1 times.
-// The cheaper the rule, the larger is mask. Long lines are always timed, because they are rare
-// and cost the most.
+// Reading the clock costs as much as a cheap evaluation, so only some evaluations are timed. For lines shorter than
+// longLine, one evaluation in mask+1 is chosen randomly, and its time counts mask+1 times. The cheaper the rule, the
+// larger mask is. Evaluations of long lines are always timed, because they are rare and cost the most.
 type meter struct {
-	state atomic.Int32  // number of panics, or costly
+	state atomic.Int32  // number of panics, or the constant costly
 	mask  atomic.Uint32 // a power of two minus one
-	mean  atomic.Int64  // moving average of a timed try, in ns
+	mean  atomic.Int64  // moving average of the timed evaluations, in ns
 	tries atomic.Int64
-	spent atomic.Int64 // time spent in total, in ns
+	spent atomic.Int64 // total time, in ns
 }
 
 const (
-	// maxPanics is the number of panics after which a rule is quarantined as a whole. If only
-	// the part that panics were quarantined, the others would reach wrong conclusions.
+	// maxPanics is the number of panics after which a rule is quarantined. The whole rule is quarantined, because with
+	// one part missing the other parts would lead to wrong conclusions.
 	maxPanics = 3
-	// costly is the state of a rule that was quarantined because of its cost.
+	// costly is the value of meter.state for a rule that is quarantined because of its cost.
 	costly = 1 << 20
 
 	longLine = 4 << 10
 	maxMask  = 63 // at most six bits; see drawSample
-	// worthTiming is the evaluation time, in ns, for which one reading of the clock is
-	// acceptable. A reading takes about 50 ns.
+	// worthTiming is the evaluation time, in ns, for which reading the clock each time is acceptable. Reading it takes
+	// about 50 ns.
 	worthTiming = 4096
 )
 
 func (m *meter) isQuarantined() bool { return m.state.Load() >= maxPanics }
 
-// drawSample returns the number of tries for which the next try stands, or 0 if the next try is
-// not timed.
+// drawSample returns 0 if the next evaluation is not timed. Otherwise it returns the number of evaluations for which
+// the next one stands.
 func (sc *scratch) drawSample(m *meter, length int) int64 {
 	if length >= longLine {
 		return 1
 	}
 	mask := m.mask.Load()
 	sc.dice = sc.dice*6364136223846793005 + 1442695040888963407
-	if uint32(sc.dice>>58)&mask != 0 { // the highest bits are the most random
+	if uint32(sc.dice>>58)&mask != 0 { // the highest bits are the most random ones
 		return 0
 	}
 	return int64(mask) + 1
 }
 
-// addSample records a timed try that stands for weight tries. Time above limit is not counted,
-// because then the machine was suspended or the thread was not scheduled.
+// addSample records a timed evaluation that stands for weight evaluations. Time above limit is not counted, because
+// then the machine was suspended or the thread was not scheduled.
 func (m *meter) addSample(took, limit time.Duration, weight int64, length int) {
 	ns := int64(max(0, min(took, limit)))
 	m.tries.Add(weight)
@@ -75,8 +73,8 @@ func (m *meter) addSample(took, limit time.Duration, weight int64, length int) {
 	m.mask.Store(mask)
 }
 
-// maxTry returns an upper bound for the time of one try on a line of length bytes: the worst
-// case of the rule's expressions, and a generous allowance for everything else.
+// maxTry returns an upper bound for the time of one evaluation on a line of length bytes. It adds the worst case of the
+// rule's expressions and a generous allowance for all other work.
 func maxTry(r *rules.Rule, length int) time.Duration {
 	return 50*time.Microsecond + time.Duration(length)*(100*time.Nanosecond+r.MaxLineTime()/MaxLine)
 }
@@ -84,14 +82,14 @@ func maxTry(r *rules.Rule, length int) time.Duration {
 // Cost is the time spent evaluating one rule.
 type Cost struct {
 	Rule *rules.Rule
-	// Tries counts evaluations of the rule's parts on lines, and Spent is the time that
-	// they took. Both are estimates from samples and never decrease.
+	// Tries is the number of evaluations of the rule's parts on lines, and Spent is the time that they took. Both are
+	// estimates from samples and never decrease.
 	Tries int64
 	Spent time.Duration
 }
 
-// Costs returns the cost of each rule so far, in the order of the rules. All are zero if the
-// program was compiled without a stopwatch.
+// Costs returns the cost of each rule so far, in the order of the rules. All costs are zero unless the program is from
+// CompileTimed.
 func (p *Program) Costs() []Cost {
 	out := make([]Cost, len(p.rules))
 	for i, r := range p.rules {
@@ -103,7 +101,7 @@ func (p *Program) Costs() []Cost {
 // Reason is the reason why a rule is quarantined.
 type Reason string
 
-// Reasons for quarantine.
+// Reasons for which rules are quarantined.
 const (
 	ReasonPanic Reason = "panic" // its evaluation panicked several times
 	ReasonCost  Reason = "cost"  // the rule took too much CPU time
@@ -129,9 +127,8 @@ func (p *Program) Quarantined() []Quarantined {
 	return out
 }
 
-// Quarantine stops the evaluation of a rule. Lines that are being evaluated are evaluated to
-// the end. A panic does not replace an earlier reason. It does nothing if the program does not
-// have the rule.
+// Quarantine stops the evaluation of a rule. An evaluation that is in progress is completed. A panic does not replace
+// an earlier reason. Quarantine does nothing if the program does not contain the rule.
 func (p *Program) Quarantine(r *rules.Rule, why Reason) {
 	for i := range p.rules {
 		switch m := &p.meters[i]; {
@@ -144,8 +141,8 @@ func (p *Program) Quarantine(r *rules.Rule, why Reason) {
 	}
 }
 
-// CopyCounters copies the counters of old. Rules keep their cost by name. An unchanged rule
-// stays quarantined. Neither program may be in use during the call.
+// CopyCounters copies the counters of old. Rules keep their cost by name. An unchanged rule stays quarantined. Neither
+// program may be in use during the call.
 func (p *Program) CopyCounters(old *Program) {
 	before := map[string]int{}
 	for i, r := range old.rules {

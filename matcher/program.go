@@ -1,9 +1,20 @@
 // Package matcher finds the lines that match rules.
 //
-// Its only state is in streams. A Program is immutable. A Stream holds the labels of one log
-// stream, the rules that may apply to it, its format and its incomplete lines. The package
-// knows rules and log formats. It does not know what a match means, because that is the task of
-// package episodes.
+// Its only state is in streams. A Program is immutable. A Stream holds the labels of one log stream, the rules that may
+// apply to it, its format and its incomplete lines. The package knows rules and log formats. It does not know what a
+// match means, because that is the task of package episodes.
+//
+// The comments of the package use these terms:
+//
+//   - A part is `match`, `clear`, `unless` or a step of a rule. A hit is a line that a part matches.
+//   - An envelope is the text that a container runtime writes around a line. A logical line may consist of several
+//     physical lines.
+//   - A record is a klog block or a Go panic, whose lines are matched together.
+//   - A voice is who speaks in a section of a line: the program itself, or somebody whom it quotes; see lines.Voice.
+//   - A selection is the set of parts that may apply to a stream. Its sieve finds the parts to try on a line by literal
+//     texts that the parts require.
+//   - A complaint is a line that may report a problem and that no rule matches.
+//   - The place of a line is its offset in its log.
 package matcher
 
 import (
@@ -24,44 +35,43 @@ import (
 // stream first needs them.
 type Program struct {
 	rules  []*rules.Rule
-	meters []meter // meter of each rule
-	parts  []*part // parts of all rules, in the order of the rules; for each rule clear, unless, steps
+	meters []meter // meters of the rules, by the index of the rule
+	parts  []*part // parts of all rules, in the order of the rules; within a rule in the order clear, unless, steps
 	sample *sample
-	clock  func() time.Duration // nil if costs are not measured
+	clock  func() time.Duration // stopwatch for costs; nil if costs are not measured
 
 	froms      []rules.Selector // distinct selectors of the parts
 	namespaces *rules.Namespaces
-	// trusted are the namespaces whose lines infrastructure rules accept, for a program that
-	// reads every namespace; otherwise nil.
+	// trusted are the namespaces whose lines infrastructure rules accept. It is set only for a program of CompileOpen,
+	// and otherwise nil.
 	trusted *rules.Namespaces
 
 	mu         sync.Mutex
 	selections map[string]*lazySelection
-	served     []served // streams that were used with the program; a ring once it is full
+	served     []served // streams that were used with the program; a ring buffer once it is full
 	nextServed int
-	learners   atomic.Int32 // number of finders that keep lines
+	learners   atomic.Int32 // number of finders that keep lines for Tune
 	untuned    atomic.Int32 // number of finders that have enough lines for Tune
 
 	scratches sync.Pool // *scratch values
 	made      atomic.Uint64
 }
 
-// part is one matcher of a rule in its role.
+// part is one matcher of a rule with its role, such as `match` or `clear`.
 type part struct {
 	rule      *rules.Rule
-	index     int // index of the rule
-	from      int // index of its selector
+	index     int // index of the rule in the program
+	from      int // index of its selector in Program.froms
 	role      Part
 	condition *rules.Matcher
 	cond      *cond
-	conds     int // number of conditions in cond
-	// branches are those of all `any` in cond.
+	conds     int // number of conditions in cond, including nested ones
+	// branches are the branches of every `any` in cond.
 	branches []branch
 	// fields are the names of the fields that cond uses.
 	fields []string
 	texts  literals.Choice
-	// decided is set if a line fulfils the condition as soon as it contains one of the chosen
-	// texts.
+	// decided is set if every line that contains one of the chosen texts satisfies the condition.
 	decided bool
 	meter   *meter // meter of the rule
 }
@@ -69,9 +79,9 @@ type part struct {
 // Compile compiles all rules that are not off. The program does not measure the cost of rules.
 func Compile(set *rules.Set) (*Program, error) { return compileFor(set, ordinary()) }
 
-// CompileOpen is Compile for a program whose rules read every namespace. The caller checks each
-// hit with Set.Trusts. If all hits of a line are of rules that do not trust its namespace, the
-// line is searched for a problem like a line without a hit.
+// CompileOpen is like Compile, but the rules read the lines of every namespace. The caller checks each hit with
+// Set.Trusts. If no rule with a hit for a line trusts the line's namespace, the line is searched for a problem like a
+// line without a hit.
 func CompileOpen(set *rules.Set) (*Program, error) {
 	open := *set
 	open.Namespaces = nil
@@ -82,9 +92,8 @@ func CompileOpen(set *rules.Set) (*Program, error) {
 	return p, err
 }
 
-// CompileTimed is Compile for a program that measures the cost of each rule. stopwatch returns
-// the time since some fixed moment. It must never decrease, and must be safe for concurrent
-// use.
+// CompileTimed is like Compile, but the program measures the cost of each rule. stopwatch returns the time since some
+// fixed moment. It must never decrease, and must be safe for concurrent use.
 func CompileTimed(set *rules.Set, stopwatch func() time.Duration) (*Program, error) {
 	p, err := Compile(set)
 	if err == nil {
@@ -99,8 +108,8 @@ func compileFor(set *rules.Set, sample *sample) (*Program, error) {
 	}
 	p := &Program{sample: sample, namespaces: set.Namespaces, selections: map[string]*lazySelection{}}
 	p.scratches.New = func() any {
-		// Each scratch has its own sequence of random numbers, also one that replaces a
-		// collected one.
+		// Each scratch has its own sequence of random numbers. A scratch that replaces a garbage collected one also
+		// gets a new sequence.
 		return &scratch{dice: p.made.Add(0x9E3779B97F4A7C15)}
 	}
 	known := map[string]int{}
@@ -173,8 +182,8 @@ func ruleMatchers(r *rules.Rule) iter.Seq2[Part, *rules.Matcher] {
 	}
 }
 
-// Rules returns the rules whose `match` or steps read the stream, in their order. The slice is
-// shared and must not be changed.
+// Rules returns the rules whose `match` or steps read the stream, in the order of the rule set. The slice is shared and
+// must not be changed.
 func (p *Program) Rules(s *Stream) []*rules.Rule {
 	s.chooseRules(p)
 	return s.sel.rules
@@ -185,23 +194,23 @@ type TextInfo struct {
 	Part Part
 	// From selects the streams of the part.
 	From rules.Selector
-	// Texts are the required literals. Every line that the part matches contains one of them.
-	// The prefilter searches for all of them at once, which costs very little.
+	// Texts are the required literals. Every line that the part matches contains one of them. The prefilter searches
+	// for the texts of all rules at once, which costs very little.
 	Texts []literals.Text
-	// Escaped is set if the texts belong to fields. A JSON line may write letters of such a
-	// text as escapes, so a line that contains `\u00` may hold the text too.
+	// Escaped is set if the texts are values of fields. A JSON line may write the letters of such a text as escapes.
+	// Therefore a line that contains `\u00` may also match.
 	Escaped bool
-	// EveryLine is set if there is no text to search for, so that the part is tried on every
-	// line of its streams.
+	// EveryLine is set if there is no text to search for, so that the part has to be tried on every line of its
+	// streams.
 	EveryLine bool
 }
 
-// Texts returns how the lines of a rule are found, for each part in the order of their hits.
-// Parts with short texts, or without texts, make reading slower.
+// Texts describes how the prefilter finds the lines of a rule, with one entry for each part, in the order of their
+// hits. Parts with short texts, or without texts, slow down scans.
 func Texts(r *rules.Rule) []TextInfo {
 	parts, err := compileRule(r, ordinary())
 	if err != nil {
-		return nil // the part has no matchers
+		return nil // the part has no matchers, so it has no lines
 	}
 	var out []TextInfo
 	for _, p := range parts {

@@ -10,56 +10,54 @@ import (
 
 // record is a klog block, or a Go panic with its stack, whose end has not been read yet.
 //
-// A block is matched as a whole when it is complete. If a part of a rule holds, it has one hit,
-// with the time and the fingerprint of the first line. A part that does not hold is tried on
-// each line separately, so that a rule for a line inside a block need not know the block.
+// A block is matched as a whole when it is complete. If a part of a rule holds for the block, there is one hit, with
+// the time and the fingerprint of the block's first line. A part that does not hold for the block is tried on each line
+// separately, so that a rule for a line inside a block need not know the block.
 //
-// Only the next line ends a panic, and it may never come. So the lines of a panic are matched
-// immediately and separately. At its end, the parts that no line fulfilled are tried on the
-// whole. A rule for a single line that captures something is also tried on the whole, because
-// the stack shows where the program panicked. That hit is the same line again, with more
-// captures.
+// Only the next line ends a panic, and there may never be one. Therefore the lines of a panic are matched immediately
+// and separately. At the end of the panic, the parts that matched no single line are tried on the whole text. A rule
+// for a single line that captures values is tried again on the whole text, because the stack shows where the program
+// panicked. This adds a second hit for the same line, with more captures.
 type record struct {
-	goPanic bool // whether it is a Go panic, not a klog block
+	goPanic bool // whether the record is a Go panic, not a klog block
 	text    []byte
 	lines   []recordLine
 	start   int64 // offset of the first line in the stream
 	parts   int64 // number of physical lines that are not matched yet
-	read    int   // number of lines, including those for which there was no room
+	read    int   // number of lines, including lines for which there was no room
 	alone   []aloneHit
 }
 
-// aloneHit is the newest line of a panic that satisfies a part of a rule without the other lines.
+// aloneHit is the newest hit of a single line of a panic for one part of a rule.
 type aloneHit struct {
 	part *part
 	at   moment
 	id   uint64
-	key  []string // values of the rule's By
+	key  []string // values of the names in the rule's By
 }
 
-// isTriedOnWhole reports whether the whole panic may add captures to the hit of a single line.
+// isTriedOnWhole reports whether the whole panic may add captures to the hit of the single line.
 func (a *aloneHit) isTriedOnWhole() bool {
 	r := a.part.rule
 	return a.part.role == 0 && r.Count == 1 && !r.Sequence && len(r.CapturedNames) > len(r.By)
 }
 
 type recordLine struct {
-	end int // end of the line in the record's text
+	end int // end of the line in the text of the record
 	at  moment
 	id  uint64
 }
 
-// Bounds of a record. Lines for which there is no room are matched immediately and separately.
-// There is always room for the last line of a block, because its fields belong to the record. A
-// record that reaches a bound is complete.
+// Limits of a record. A line for which there is no room is matched immediately and separately. There is always room for
+// the last line of a block, because its fields belong to the record. A record that reaches a limit is complete.
 const (
-	maxRecordBody  = MaxLine - 4<<10 // bytes of all lines except the last line of a block
-	maxRecordKept  = 256             // number of lines that are kept
+	maxRecordBody  = MaxLine - 4<<10 // maximum number of bytes of all lines except the last line of a block
+	maxRecordKept  = 256             // maximum number of lines that are kept
 	maxRecordLines = 4096
-	maxRecordAge   = 2 * time.Second // time from the first line to the last, by the times of the lines
+	maxRecordAge   = 2 * time.Second // maximum time between the first and the last line, by their timestamps
 )
 
-// acceptLine accepts a logical line of stdout (k = 0) or stderr (k = 1).
+// acceptLine processes a logical line of stdout (k = 0) or stderr (k = 1).
 func (r *run) acceptLine(k int, text []byte, m moment) {
 	if r.s.records[k] == nil && (r.s.opt.Join == JoinNone || !opensRecord(text)) {
 		r.matchLine(text, m)
@@ -81,7 +79,7 @@ func (r *run) acceptLine(k int, text []byte, m moment) {
 	r.extendRecord(k, text, m, false)
 }
 
-// opensRecord reports whether a line may be the first of a record.
+// opensRecord reports whether a line may be the first line of a record.
 func opensRecord(text []byte) bool {
 	if len(text) < 2 || len(text) >= maxRecordBody {
 		return false
@@ -93,7 +91,7 @@ func opensRecord(text []byte) bool {
 		return bytes.HasPrefix(text, []byte("fatal error: "))
 	case 'g':
 		return opensGoroutine(text)
-	case 'E': // apimachinery up to 0.30
+	case 'E': // format of apimachinery up to 0.30
 		if bytes.Contains(text, []byte("] Observed a panic: ")) {
 			return true
 		}
@@ -101,8 +99,8 @@ func opensRecord(text []byte) bool {
 	return opensBlock(text)
 }
 
-// opensBlock reports whether klog writes a value of several lines after this line. Each of
-// these lines begins with a tab. After them come " >" and further fields.
+// opensBlock reports whether klog writes a value of several lines after this line. Each line of the value begins with a
+// tab. The next line is " >" with further fields.
 func opensBlock(text []byte) bool {
 	n := len(text)
 	return n > 2 && text[n-1] == '<' && text[n-2] == '='
@@ -112,7 +110,7 @@ func opensGoroutine(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("goroutine ")) && bytes.HasSuffix(text, []byte("]:"))
 }
 
-// isContinuedBy reports whether a line belongs to the record, and whether it is its last line.
+// isContinuedBy reports whether a line belongs to the record, and whether it is the last line of the record.
 func (rec *record) isContinuedBy(text []byte, m moment) (more, last bool) {
 	if rec.read >= maxRecordLines || m.time.Sub(rec.lines[0].at.time) > maxRecordAge {
 		return false, false
@@ -127,8 +125,8 @@ func (rec *record) isContinuedBy(text []byte, m moment) (more, last bool) {
 	return more, more && !opensBlock(text)
 }
 
-// inPanic reports whether the Go runtime writes such a line, which does not begin with a tab,
-// after the first line of a panic: a signal, a goroutine, a function, or an empty line.
+// inPanic reports whether the Go runtime writes such a line after the first line of a panic. Only lines that do not
+// begin with a tab are passed. They state a signal, a goroutine or a function, or are empty.
 func inPanic(text []byte) bool {
 	if len(text) == 0 || opensGoroutine(text) {
 		return true
@@ -138,7 +136,7 @@ func inPanic(text []byte) bool {
 			return true
 		}
 	}
-	if text[0] == ' ' || text[0] == '/' { // a web page has replaced the tab, or dropped it
+	if text[0] == ' ' || text[0] == '/' { // copying from a web page replaced or dropped the tab
 		return bytes.Contains(text, []byte(".go:"))
 	}
 	call := bytes.IndexByte(text, '(')
@@ -173,8 +171,8 @@ func (r *run) extendRecord(k int, text []byte, m moment, last bool) {
 	}
 }
 
-// noteAlone remembers that a single line of a panic fulfils a part. The values are in memory of
-// the caller's buffer.
+// noteAlone records that a single line of a panic satisfies a part. It copies the values, which are in the caller's
+// memory.
 func (rec *record) noteAlone(pt *part, l *line, values []string) {
 	a := findAlone(rec.alone, pt)
 	if a == nil {
@@ -211,7 +209,7 @@ func (rec *record) addLine(text []byte, m moment, id uint64) {
 	}
 }
 
-// endRecord matches the record of stdout (0) or stderr (1), if there is one.
+// endRecord matches the open record of stdout (k = 0) or stderr (k = 1), if there is one.
 func (r *run) endRecord(k int) {
 	rec := r.s.records[k]
 	if rec == nil {
@@ -244,8 +242,7 @@ func (r *run) tryRecord(rec *record) {
 	r.tryParts(&l)
 }
 
-// recordLines yields the lines of a record. During the iteration, the fields are those of the
-// current line.
+// recordLines yields the lines of a record. During the iteration, sc.fields are the fields of the current line.
 func (r *run) recordLines(l *line) iter.Seq[*line] {
 	return func(yield func(*line) bool) {
 		r.inBlock = true

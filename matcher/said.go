@@ -10,12 +10,11 @@ import (
 	"crowsnest/rules"
 )
 
-// In values of fields and in quoted strings a line may repeat what others wrote. A text of
-// several words counts only where the program speaks for itself, which lines.Quotes finds out.
-// A single word may be a name there, such as a resource in a URL, so it counts if the program
-// itself states another text.
+// In values of fields and in quoted strings, a line may repeat what others wrote. A text of several words therefore
+// counts only in the program's own voice, which lines.Quotes finds. A single word in such a place may be a name, such
+// as a resource in a URL. It counts if another text is in the program's own voice.
 
-// everyVoice are the voices of `in: anywhere`.
+// everyVoice holds the voices of `in: anywhere`.
 const everyVoice = lines.Message | lines.Error | lines.Quotation
 
 func placeVoices(in rules.In) lines.Voice {
@@ -30,7 +29,7 @@ func placeVoices(in rules.In) lines.Voice {
 	return lines.Message | lines.Error
 }
 
-// defaultIn returns the place in which the texts of a part count if the rule states none.
+// defaultIn returns the value of `in` for a part that does not state it.
 func (p Part) defaultIn() rules.In {
 	if p < 0 {
 		return rules.InMessage
@@ -40,27 +39,25 @@ func (p Part) defaultIn() rules.In {
 
 func hasTexts(m *rules.Matcher) bool { return len(m.Contains) > 0 || m.Regex != nil }
 
-// statesFields reports whether a matcher searches its fields. It does if a field must have a
-// certain value or text, or if the matcher has no texts. If the matcher has texts, a field that
-// may have any value only names an object.
+// statesFields reports whether fields of a matcher count as a statement of the program. They do if a field must have a
+// certain value or text, or if the matcher has no texts. If the matcher has texts, a field that may have any value only
+// names an object.
 func statesFields(m *rules.Matcher, beside bool) bool {
 	return !beside && !hasTexts(m) && len(m.Any) == 0 || slices.ContainsFunc(m.Fields, rules.Field.States)
 }
 
-// isUnsure reports whether a branch, such as one with `in: anywhere`, can hold although the
-// program itself states nothing. Then the program must state another text of the matcher.
+// isUnsure reports whether a branch, such as one with `in: anywhere`, can match text that is not in the program's own
+// voice. Then another text of the matcher must be in the program's own voice.
 func isUnsure(branch, around lines.Voice, texts bool) bool { return texts && branch&^around != 0 }
 
-// allSaid reports whether the whole line is in one of the voices, as far as a quick check can
-// show.
+// allSaid reports whether a quick check shows that the whole line is in one of the voices.
 func (sc *scratch) allSaid(voices lines.Voice) bool {
 	return voices == everyVoice || voices&lines.Message != 0 && sc.quotes.HasNoSpans()
 }
 
-// findText reports whether a line contains a text in a place where it counts. A single word,
-// which may be a name, counts everywhere. A longer text counts only in one of the voices. said
-// means that it is in one of the voices. first is the first place of the text, or negative if
-// there is none.
+// findText reports whether a line contains a text at a position where it counts. A single word that may be a name
+// counts everywhere. A longer text counts only in one of the voices. said reports whether the text is in one of the
+// voices. first is the first position of the text, or negative if there is none.
 func findText(text *literals.Needle, line []byte, first int, quotes *lines.Quotes, voices lines.Voice) (found, said bool) {
 	for from, k := 0, first; k >= 0; k = text.Index(line[from:]) {
 		from += k
@@ -74,8 +71,8 @@ func findText(text *literals.Needle, line []byte, first int, quotes *lines.Quote
 	return found, false
 }
 
-// soughtTexts returns the texts of an expression that only searches for one of several texts
-// and has no groups. It returns nil for any other expression.
+// soughtTexts returns the texts of an expression that is only an alternative of literal texts and has no groups. It
+// returns nil for any other expression.
 func soughtTexts(re *literals.Expression) (out []literals.Needle) {
 	if len(re.SubexpNames()) > 1 {
 		return nil
@@ -86,7 +83,7 @@ func soughtTexts(re *literals.Expression) (out []literals.Needle) {
 	return out
 }
 
-// findAny is findExpression for an expression that only searches for one of the texts.
+// findAny is findExpression for an expression for which soughtTexts returns texts.
 func findAny(texts []literals.Needle, line []byte, quotes *lines.Quotes, voices lines.Voice, beside bool) (found, said bool) {
 	for i := range texts {
 		name, here := findText(&texts[i], line, texts[i].Index(line), quotes, voices)
@@ -98,16 +95,15 @@ func findAny(texts []literals.Needle, line []byte, quotes *lines.Quotes, voices 
 	return found, false
 }
 
-// isName reports whether a match in quoted text may be a name, which means that it consists of
-// at most one word.
+// isName reports whether a match in quoted text may be a name. A name has at most one word.
 func isName(line []byte, start, end int, quotes *lines.Quotes) bool {
 	text := line[start:end]
 	return !lines.HasWord(text) || !severalWords(text) && quotes.InWords(start, end)
 }
 
-// severalWords reports whether a text has letters or digits on both sides of white space.
+// severalWords reports whether white space separates letters or digits in a text.
 func severalWords(text []byte) bool {
-	word, gap := false, false // whether a word, and white space after it, were seen
+	word, gap := false, false // whether a word, and white space after it, were found
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)
 		text = text[size:]
@@ -124,21 +120,20 @@ func severalWords(text []byte) bool {
 	return false
 }
 
-// maxTries bounds how often findExpression runs an expression.
+// maxTries is the maximum number of times that findExpression runs an expression.
 const maxTries = 4
 
 type match struct {
-	loc  []int // places of the match and of its groups; nil if no match counts
-	said bool  // whether one of its texts is in one of the voices
-	// unsaid is the place of a text because of which a match does not count; nil if there is
-	// none.
+	loc  []int // positions of the match and its groups, as in regexp; nil if no match counts
+	said bool  // whether one of the matched texts is in one of the voices
+	// unsaid is the position of a text for which a match was rejected. It is nil if there is none.
 	unsaid []int
 }
 
-// findExpression finds a match that counts: each of its texts is in one of the voices or is a
-// name, and one of them is in one of the voices. If said is set, a match that consists only of
-// names also counts, if there is no other. It tries the leftmost match, then those after and
-// before the text because of which that one did not count.
+// findExpression finds a match that counts. Each text of such a match is in one of the voices or is a name, and at
+// least one is in one of the voices. If said is set and there is no such match, a match that consists only of names
+// also counts. findExpression tries the leftmost match first. If a text of it does not count, it tries the matches
+// after that text and before it.
 func findExpression(re *literals.Expression, line []byte, quotes *lines.Quotes, voices lines.Voice, said bool) (out match) {
 	runs := re.Runs()
 	var windows [maxTries][2]int

@@ -2,7 +2,7 @@ package matcher
 
 import (
 	"bytes"
-	_ "embed" // for the text of the sample
+	_ "embed" // embeds the text of the sample
 	"slices"
 	"strings"
 	"sync"
@@ -11,20 +11,20 @@ import (
 	"crowsnest/matcher/internal/prefilter"
 )
 
-// sample holds typical lines of controllers, or lines of the streams that are read. The
-// prefilter searches for texts that are rare in it. It affects speed, never results.
+// sample holds typical lines of controllers, or lines that were read. The prefilter searches for texts that are rare in
+// the sample. The sample affects speed, never results.
 type sample struct {
 	lines []byte
 	lower []byte          // the lines in lower case
-	grams [1 << 16]uint16 // how often sequences of four letters occur, by hash
+	grams [1 << 16]uint16 // number of occurrences of sequences of four letters, by hash
 }
 
-// sampleText holds the lines of the sample. TestSample writes them.
+// sampleText holds the lines of the sample. TestSample generates the file.
 //
 //go:embed sample.txt
 var sampleText []byte
 
-// ordinary returns the sample that programs use. It is always the same.
+// ordinary returns the sample that is used before any line was read. It is always the same.
 var ordinary = sync.OnceValue(func() *sample { return newSample(len(sampleText)) })
 
 func newSample(size int) *sample { return newLineSample(sampleText[:size:size]) }
@@ -37,15 +37,15 @@ func newLineSample(lines []byte) *sample {
 	return s
 }
 
-// usualLines returns the lines that Tune adds to lines that were read.
+// usualLines returns the lines of the sample that Tune adds to the lines that were read.
 func (s *sample) usualLines() []byte { return s.lines[:len(s.lines)/2] }
 
 func gramHash[T []byte | string](b T) uint32 {
 	return (uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24) * 0x9E3779B1 >> 16
 }
 
-// searchCost estimates the cost of searching for a text from its length and its frequency in
-// the sample. The frequency of its rarest four letters stands for that of the text.
+// searchCost estimates the cost of searching for a text from its length and its frequency in the sample. The frequency
+// of its rarest four letters stands for the frequency of the text.
 func (s *sample) searchCost(t literals.Text) float64 {
 	lower := strings.ToLower(t.Text)
 	n := len(t.Text)
@@ -66,8 +66,8 @@ func (s *sample) searchCost(t literals.Text) float64 {
 	return cost
 }
 
-// chooseRarest returns the texts that occur least in the sample. It returns none if one of them
-// is too short to search for.
+// chooseRarest returns the required texts that occur least in the sample. It returns none if one of them is too short
+// to search for.
 func (s *sample) chooseRarest(c *literals.Cond) literals.Choice {
 	out := c.Choose(s.searchCost)
 	if slices.ContainsFunc(out.Texts, func(t literals.Text) bool { return len(t.Text) < prefilter.MinText }) {
@@ -76,8 +76,8 @@ func (s *sample) chooseRarest(c *literals.Cond) literals.Choice {
 	return out
 }
 
-// chooseAgain chooses texts for a part again. A part that its texts decide keeps them. A part
-// whose texts are known is not tried on every line.
+// chooseAgain chooses the texts of a part again. A decided part keeps its texts. A part that has texts never loses
+// them, because otherwise it would have to be tried on every line.
 func (s *sample) chooseAgain(pt *part) literals.Choice {
 	if pt.decided || len(pt.texts.Texts) == 0 {
 		return pt.texts

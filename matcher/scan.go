@@ -8,18 +8,17 @@ import (
 	"crowsnest/matcher/internal/lines"
 )
 
-// Scan matches a block of whole lines and returns the hits, in the order in which the lines are
-// completed. The last line counts as a whole line even without its newline. now is the time of
-// arrival. The block is not kept.
+// Scan matches a block of whole lines and returns the hits, in the order in which the lines are completed. The last
+// line counts as a whole line even without its newline. now is the time of arrival. Scan does not keep a reference to
+// the block.
 //
 // A line that matches nothing causes no allocation.
 func (p *Program) Scan(s *Stream, block []byte, now time.Time) []Hit {
 	return p.ScanInto(nil, s, block, now)
 }
 
-// ScanInto is Scan with hits in reused memory. They and their texts are valid until the next
-// call with the same buffer, as long as the block does not change. With a nil buffer the hits
-// own their memory.
+// ScanInto is Scan with hits in memory of buf. The hits and their texts are valid until the next call with the same
+// buffer, as long as the block does not change. If buf is nil, the hits own their memory.
 func (p *Program) ScanInto(buf *Buffer, s *Stream, block []byte, now time.Time) []Hit {
 	s.chooseRules(p)
 	if len(s.sel.parts) == 0 && !buf.wantsEveryLine() {
@@ -51,8 +50,8 @@ func (p *Program) ScanInto(buf *Buffer, s *Stream, block []byte, now time.Time) 
 // Match matches one record. Its result is like that of Scan.
 func (p *Program) Match(s *Stream, rec Record) []Hit { return p.MatchInto(nil, s, rec) }
 
-// MatchInto is Match with hits in reused memory, as in ScanInto. The text of the record takes
-// the place of the block.
+// MatchInto is Match with hits in memory of buf, as in ScanInto. The text of the record must not change while the hits
+// are used.
 func (p *Program) MatchInto(buf *Buffer, s *Stream, rec Record) []Hit {
 	s.chooseRules(p)
 	s.counters.Lines++
@@ -78,11 +77,11 @@ func (p *Program) MatchInto(buf *Buffer, s *Stream, rec Record) []Hit {
 	return r.hits()
 }
 
-// Flush matches the incomplete lines and records of the stream as if they were complete. Its
-// result is like that of Scan.
+// Flush matches the incomplete lines and records of the stream as if they were complete. Its result is like that of
+// Scan.
 func (p *Program) Flush(s *Stream, now time.Time) []Hit { return p.FlushInto(nil, s, now) }
 
-// FlushInto is Flush with hits in reused memory, as in ScanInto.
+// FlushInto is Flush with hits in memory of buf, as in ScanInto.
 func (p *Program) FlushInto(buf *Buffer, s *Stream, now time.Time) []Hit {
 	s.chooseRules(p)
 	r := p.beginRun(buf, nil, s, now)
@@ -101,7 +100,7 @@ func (p *Program) FlushInto(buf *Buffer, s *Stream, now time.Time) []Hit {
 	return r.hits()
 }
 
-// skipBlock counts lines to which no rule applies, and drops incomplete lines.
+// skipBlock counts the lines of a block to which no rule applies, and drops incomplete lines.
 func (s *Stream) skipBlock(block []byte) {
 	n := int64(bytes.Count(block, []byte("\n")))
 	if len(block) > 0 && block[len(block)-1] != '\n' {
@@ -125,22 +124,21 @@ func (s *Stream) dropIncomplete() {
 	}
 }
 
-// moment is the time and the place at which a logical line was written. The time is parsed on
-// demand, because most lines match nothing.
+// moment is the time and the place at which a logical line was written. The time is parsed only when it is needed,
+// because most lines match nothing.
 type moment struct {
-	number int64  // number of the first physical line
+	number int64  // number of the first physical line in the stream
 	parts  int64  // number of physical lines
-	place  int64  // place of the first line in the log, if the stream has places
-	stamp  []byte // timestamp; nil if time is known, unless undated is set
+	place  int64  // offset of the first line in the log, if the source reports offsets
+	stamp  []byte // unparsed timestamp; nil if time is known or undated is set
 
 	time     time.Time
-	own      bool // whether the line itself states the time
+	own      bool // whether the line itself has the time
 	fromText bool
-	undated  bool // whether the line is the last of run.undated
+	undated  bool // whether the line is the last of run.undated, so that its time is not known yet
 }
 
-// resolveTime returns the moment with its time. The time of arrival replaces an invalid
-// timestamp.
+// resolveTime returns the moment with its time. If the timestamp is invalid, the time is the time of arrival.
 func (r *run) resolveTime(m moment) moment {
 	switch {
 	case m.undated:
@@ -164,24 +162,23 @@ type run struct {
 	sieve    *sieve // sieve of the stream's selection
 	sc       *scratch
 	now      time.Time
-	until    time.Time // time from which texts without a year get their year
-	buf      *Buffer   // nil if the caller has none and there is no hit yet
+	until    time.Time // times in texts without a year get the latest year before this time
+	buf      *Buffer   // memory of the hits; nil until the first hit if the caller passed no buffer
 	watch    bool      // whether lines are searched for complaints
 	doubted  bool      // whether infrastructure rules do not trust the namespace of the stream
 	searched int       // number of lines without a level that may still be searched for words
 	mild     int       // number of lines with a harmless level that may still be searched for words
-	nul      bool      // whether there are NUL bytes
-	fields   []Field   // fields of the record in addition to those in its text
+	nul      bool      // whether the block has NUL bytes
+	fields   []Field   // fields of the record in addition to the fields in its text
 	number   uint64    // number of the record; zero if it has none
-	inPanic  *record   // record of the panic to which the line belongs
-	inBlock  bool      // whether the line is one of a klog block and is tried separately
-	// textAt is the offset in the block at which the text of the current physical line begins,
-	// if Lines has already searched it. It is -1 if any other text is matched.
+	inPanic  *record   // record of the panic to which the line belongs; nil if there is none
+	inBlock  bool      // whether the line is one line of a klog block that is matched separately
+	// textAt is the offset in the block of the text of the current physical line, if prefilter.Lines has searched it.
+	// It is -1 if any other text is matched.
 	textAt int
-	// With TextTime, these may have a time that is not parsed yet. At most one of them is not
-	// nil.
+	// The next two hold a time that is not parsed yet, with TextTime. At most one of them is not nil.
 	prev    []byte // timestamp of the newest envelope
-	undated []byte // lines of the block since the last one with a time
+	undated []byte // lines of the block from which the newest time has not been read yet
 }
 
 func (p *Program) beginRun(buf *Buffer, block []byte, s *Stream, now time.Time) *run {
@@ -206,7 +203,7 @@ func (p *Program) beginRun(buf *Buffer, block []byte, s *Stream, now time.Time) 
 	return r
 }
 
-// endRun returns the scratch to the pool, without references to the block or to hits.
+// endRun returns the scratch to the pool, after dropping its references to the block and to hits.
 func (p *Program) endRun(r *run) {
 	r.readNewestTime()
 	r.s.hits = len(r.hits())
@@ -223,10 +220,10 @@ func (r *run) hits() []Hit {
 	return r.buf.hits
 }
 
-// passOver handles a line that only has to be counted as read. Such a line is a whole logical
-// line in a usual CRI envelope, and cannot be a hit, a part of a record or a complaint. Most
-// lines are like this, so they must cost very little. If the line needs more, it returns false
-// and changes nothing. may has the meaning of prefilter.Filter.Lines.
+// passOver counts a line that needs no other work. Such a line is a whole logical line in a usual CRI envelope, and is
+// no hit, no part of a record and no complaint. Most lines are like this, so they must cost very little. If the line
+// needs more work, passOver returns false and changes nothing. may is the argument of the function that
+// prefilter.Filter.Lines calls.
 func (r *run) passOver(raw []byte, may bool) bool {
 	s := r.s
 	if may && r.sieve.prefilter.HasTexts() || r.nul || r.undated != nil || s.envelope == FormatDocker || s.opt.Format == FormatText {
@@ -248,7 +245,7 @@ func (r *run) passOver(raw []byte, may bool) bool {
 		return false
 	}
 	if searched, mild := r.searched, r.mild; r.watch && r.complains(text) {
-		r.searched, r.mild = searched, mild // keepComplaint counts the line
+		r.searched, r.mild = searched, mild // keepComplaint will count the line again
 		return false
 	}
 	s.envelope = FormatCRI
@@ -260,8 +257,8 @@ func (r *run) passOver(raw []byte, may bool) bool {
 	return true
 }
 
-// mayMatch reports whether some part of a rule has to be tried on a text. may is set if the
-// text may contain a text of the prefilter.
+// mayMatch reports whether some part of a rule has to be tried on a text. may is set if the text may contain a text of
+// the prefilter.
 func (r *run) mayMatch(text []byte, may bool) bool {
 	v, sc := r.sieve, r.sc
 	if len(v.always) > 0 || len(v.escaped) > 0 && lines.HasLetterEscape(text) {
@@ -273,8 +270,7 @@ func (r *run) mayMatch(text []byte, may bool) bool {
 	return may && len(sc.found) > 0
 }
 
-// scanLine processes one physical line, without its newline, that begins at byte start of the
-// stream.
+// scanLine processes one physical line without its newline. The line begins at byte start of the stream.
 func (r *run) scanLine(raw []byte, start int64) {
 	c := &r.s.counters
 	c.Lines++
@@ -309,9 +305,8 @@ func (r *run) scanLine(raw []byte, start int64) {
 	r.acceptLine(k, trimCR(e.Text), at)
 }
 
-// readEnvelope reads the envelope of a line. If the stream does not state its format, the
-// format of the newest line with an envelope is tried first. A line with the other envelope
-// changes this format.
+// readEnvelope reads the envelope of a line. With FormatAuto, it first tries the format of the newest line that had an
+// envelope. A line in the other format changes this format.
 func (r *run) readEnvelope(raw []byte) (e lines.Envelope, ok bool) {
 	s := r.s
 	auto := s.opt.Format == FormatAuto
@@ -324,7 +319,7 @@ func (r *run) readEnvelope(raw []byte) (e lines.Envelope, ok bool) {
 	if s.envelope == FormatDocker || auto {
 		if e, ok = r.sc.docker.Read(raw); ok {
 			s.envelope = FormatDocker
-			r.textAt = -1 // JSON may write letters as escapes
+			r.textAt = -1 // JSON may write letters as escapes, so the text has to be searched again
 			return e, true
 		}
 	}
@@ -340,15 +335,14 @@ func (r *run) readEnvelope(raw []byte) (e lines.Envelope, ok bool) {
 	return e, false
 }
 
-// textMoment returns the moment of a line without an envelope. Its time is the one that the
-// line states, otherwise that of the previous line, otherwise the time of arrival. resolveTime
-// finds out which.
+// textMoment returns the moment of a line without an envelope. Its time is the time in the line, otherwise the time of
+// the previous line, otherwise the time of arrival. resolveTime finds out which one applies.
 func (r *run) textMoment(raw []byte, m moment) moment {
 	m.time = r.now
 	switch {
 	case !r.s.opt.TextTime:
 		return m
-	case r.nul: // raw may not be a part of the block
+	case r.nul: // raw may be a copy outside the block
 		t, ok := lines.TextTime(trimCR(raw), r.until)
 		return r.datedMoment(m, t, ok)
 	case r.undated == nil:
@@ -361,8 +355,7 @@ func (r *run) textMoment(raw []byte, m moment) moment {
 	return m
 }
 
-// datedMoment returns the moment of a line. If ok is set, the text of the line states the time
-// t.
+// datedMoment returns the moment of a line. If ok is set, t is the time in the text of the line.
 func (r *run) datedMoment(m moment, t time.Time, ok bool) moment {
 	m.time = r.now
 	r.readNewestTime()
@@ -390,8 +383,8 @@ func (r *run) readNewestTime() {
 	}
 }
 
-// readUndated reads the time of the newest undated line that states one, and reports whether it
-// is the last of these lines. It parses no line twice.
+// readUndated reads the time of the newest undated line that has one, and reports whether that line is the last undated
+// line. It parses no line twice.
 func (r *run) readUndated() (own bool) {
 	rest := r.undated
 	r.undated = nil
@@ -408,8 +401,8 @@ func (r *run) readUndated() (own bool) {
 	}
 }
 
-// withoutNUL returns the line without NUL bytes. A file has them if the power failed before its
-// blocks were written.
+// withoutNUL returns the line without NUL bytes. After a power failure, a file may contain NUL bytes in place of blocks
+// that were not written.
 func (r *run) withoutNUL(raw []byte) []byte {
 	if !r.nul || bytes.IndexByte(raw, 0) < 0 {
 		return raw

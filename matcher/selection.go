@@ -8,18 +8,17 @@ import (
 	"crowsnest/rules"
 )
 
-// maxSelections is the number of combinations of parts that a program remembers. Streams keep
-// the ones that they use.
+// maxSelections is the maximum number of selections that a program caches. Streams keep a reference to their own one.
 const maxSelections = 1024
 
-// selection is the preparation for all streams to which the same parts of rules may apply. It
-// is immutable except for its finder.
+// selection is the prepared set of parts that may apply to a stream. Streams with the same parts share it. It is
+// immutable except for its finder.
 type selection struct {
-	rules []*rules.Rule // rules with a step among the parts
+	rules []*rules.Rule // rules of which a step is among the parts
 	parts []*part
 
 	finder finder
-	// fields are the names of the fields that conditions use.
+	// fields are the names of the fields that the conditions use.
 	fields map[string]bool
 
 	clock func() time.Duration // the clock of the program
@@ -30,7 +29,7 @@ type lazySelection struct {
 	made atomic.Pointer[selection]
 }
 
-// chooseRules selects the rules for the stream. It does so once for each program.
+// chooseRules finds the selection for the stream, once for each program.
 func (s *Stream) chooseRules(p *Program) {
 	if s.prog != p {
 		s.prog, s.sel = p, p.selection(s.labels, s.opt)

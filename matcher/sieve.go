@@ -5,23 +5,22 @@ import (
 	"crowsnest/matcher/internal/prefilter"
 )
 
-// sieve finds the parts of a selection that have to be tried on a line, because the line
-// contains one of their required texts. Several sieves may find the same parts by different
-// texts. It is immutable.
+// sieve finds the parts of a selection that have to be tried on a line, because the line contains one of their required
+// texts. It is immutable. A finder may replace a sieve by one that finds the same parts with other texts.
 type sieve struct {
 	texts  []literals.Text
-	users  [][]int32 // for each text, the parts for which it was chosen
-	always []int32   // parts that are tried on every line
-	// escaped are parts that are found by letters in fields, which JSON can write as escapes.
+	users  [][]int32 // for each text, the indexes of the parts for which it was chosen
+	always []int32   // indexes of the parts that are tried on every line
+	// escaped are the parts whose texts are values of fields, which JSON may write with escapes.
 	escaped []int32
-	// branches has, for each branch of each part, texts of which a line contains at least one
-	// if the branch holds. It is nil if they are unknown.
+	// branches holds texts for each branch of each part. If the branch holds, the line contains at least one of these
+	// texts. It is nil if the texts are unknown.
 	branches [][][]int32
 
-	prefilter *prefilter.Filter // prefilter that searches for the texts
+	prefilter *prefilter.Filter // searches for the texts
 }
 
-// newSieve returns a sieve without its prefilter. choose returns the texts for each part.
+// newSieve returns a sieve without its prefilter. choose returns the texts for a part.
 func newSieve(parts []*part, choose func(*part) literals.Choice) *sieve {
 	v := &sieve{}
 	known := map[literals.Text]int{}
@@ -48,8 +47,7 @@ func newSieve(parts []*part, choose func(*part) literals.Choice) *sieve {
 	return v
 }
 
-// findBranches records texts of which every line that fulfils a branch of `any` contains at
-// least one. The texts found in a line then exclude most branches.
+// findBranches finds the texts for each branch of `any`. The texts found in a line then exclude most branches.
 func (v *sieve) findBranches(parts []*part, choose func(*literals.Cond) literals.Choice) {
 	known := map[literals.Text]int32{}
 	for i, t := range v.texts {
@@ -67,8 +65,8 @@ func (v *sieve) findBranches(parts []*part, choose func(*literals.Cond) literals
 	}
 }
 
-// textIndices returns the indexes of the chosen texts. It returns nil if one of them is unknown
-// or may be written with escapes.
+// textIndices returns the indexes of the chosen texts. It returns nil if a text is unknown or may be written with
+// escapes.
 func textIndices(known map[literals.Text]int32, choice literals.Choice) (out []int32) {
 	for _, t := range choice.Texts {
 		k, ok := known[t]

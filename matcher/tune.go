@@ -10,33 +10,32 @@ import (
 )
 
 const (
-	// liveSample is the number of bytes that a selection keeps of its streams' lines. livePart
-	// is the largest part of it from one block, so that several streams are represented.
+	// liveSample is the number of bytes of its streams' lines that a selection keeps. livePart is the maximum number of
+	// bytes from one block, so that the sample has lines of several streams.
 	liveSample = 128 << 10
 	livePart   = 16 << 10
-	// quickBytes is the number of bytes after which the first prefilter of a selection is
-	// replaced.
+	// quickBytes is the number of bytes after which the quickly built prefilter of a selection is replaced.
 	quickBytes = 4 << 20
-	// learning is the number of selections that may keep lines at the same time. worthTuning is
-	// the least number of texts for which they do.
+	// learning is the maximum number of selections that keep lines at the same time. worthTuning is the minimum number
+	// of texts of a selection that keeps lines.
 	learning    = 16
 	worthTuning = 20
-	// maxServed is the number of streams that a program remembers for the next program.
+	// maxServed is the maximum number of streams that a program remembers for the next program.
 	maxServed = 4096
 )
 
-// finder holds the sieve of a selection. The first prefilter is built quickly, because many
-// streams, such as those of a short log, end before a better one would pay off. Tune replaces
-// it with one for lines of the streams themselves. If that takes long, replaceFirst uses one
-// for a sample of controllers' lines.
+// finder holds the sieve of a selection. Its first prefilter is built quickly, because many streams, such as a short
+// log, end before a better prefilter would pay off. Tune replaces it with a prefilter for the lines of the streams
+// themselves. If many bytes are read before Tune can do so, replaceFirst replaces it with a prefilter for the usual
+// sample.
 type finder struct {
 	parts []*part // parts of the selection
 	sieve atomic.Pointer[sieve]
-	quick atomic.Int64 // number of bytes that the first prefilter may still read
+	quick atomic.Int64 // number of bytes until the first prefilter is replaced; negative after that
 
-	full  atomic.Bool // whether no more lines are wanted for now
+	full  atomic.Bool // whether no more lines are needed
 	mu    sync.Mutex
-	lines []byte // nil if no lines are kept
+	lines []byte // lines for Tune; nil if no lines are kept
 }
 
 func (f *finder) makeFirst(p *Program, parts []*part) {
@@ -72,7 +71,7 @@ func (f *finder) keepSample(p *Program, block []byte) {
 	case f.lines == nil:
 		if p.learners.Add(1) > learning {
 			p.learners.Add(-1)
-			return // the limit is reached; a later call may keep lines
+			return // too many finders keep lines; a later call may succeed
 		}
 		f.lines = make([]byte, 0, liveSample+livePart+len(p.sample.usualLines()))
 	}
@@ -83,11 +82,10 @@ func (f *finder) keepSample(p *Program, block []byte) {
 	}
 }
 
-// Tune rebuilds sieves for the lines that were read, if there are enough of them. It chooses
-// the texts that are rare in these lines, and prefilters that are fast on them. It makes scans
-// faster and never changes results. With thousands of rules it takes some tenths of a second.
-// If there is nothing to do, it returns immediately. It may be called while the program is in
-// use.
+// Tune rebuilds sieves for the lines that were read, if there are enough lines. It chooses texts that are rare in these
+// lines, and prefilters that are fast on them. It makes scans faster and never changes results. With thousands of rules
+// it takes some tenths of a second. If there is nothing to do, it returns immediately. It is safe to call while the
+// program is in use.
 func (p *Program) Tune() {
 	if p.untuned.Load() == 0 {
 		return
@@ -115,7 +113,7 @@ func (f *finder) rebuild(p *Program) {
 	if lines == nil {
 		return
 	}
-	// lines that are rare now may return, so the usual sample is used too
+	// The usual sample is used too, because lines that are rare now may become frequent again.
 	f.quick.Store(-1)
 	live := newLineSample(append(lines, p.sample.usualLines()...))
 	v := newSieve(f.parts, live.chooseAgain)
@@ -130,7 +128,7 @@ type served struct {
 	opt    StreamOptions
 }
 
-// noteServed remembers a stream. The caller must hold mu.
+// noteServed remembers a stream for the next program. The caller must hold mu.
 func (p *Program) noteServed(labels Labels, opt StreamOptions) {
 	s := served{labels, opt}
 	if len(p.served) < maxServed {
@@ -141,9 +139,8 @@ func (p *Program) noteServed(labels Labels, opt StreamOptions) {
 	p.nextServed = (p.nextServed + 1) % maxServed
 }
 
-// Prepare builds the selections for the streams with which old was recently used, so that the
-// first lines after a change of rules do not wait for them. It returns when they are built.
-// Both programs may be in use during the call.
+// Prepare builds the selections for the streams with which old was recently used, so that the first lines after a
+// change of rules do not wait. It returns when the selections are built. Both programs may be in use during the call.
 func (p *Program) Prepare(old *Program) {
 	old.mu.Lock()
 	streams := slices.Clone(old.served)

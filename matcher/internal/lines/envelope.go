@@ -9,18 +9,18 @@ import (
 
 // Envelope is the framing around the text of a physical line.
 type Envelope struct {
-	Stamp   []byte // timestamp as written; a part of the line
-	Text    []byte // a part of the line, or of a buffer that the next line reuses
-	Stderr  bool   // whether the line is of stderr, not of stdout
-	Partial bool   // whether the logical line continues in the next line
+	Stamp   []byte // timestamp as written; a slice of the line
+	Text    []byte // a slice of the line, or of a buffer that the next line reuses
+	Stderr  bool   // whether the line was written to stderr, not to stdout
+	Partial bool   // whether the logical line continues in the next physical line
 }
 
-// A header of the usual form in words of eight bytes:
+// The constants describe a usual header in words of eight bytes:
 //
 //	2025-11-20T10:00:00.123456789Z stderr F text
 //
-// A word equals its form if, after an exclusive or with it, digits are 0 to 9
-// and all other bytes are 0. Adding the reach then leaves the top bits unset.
+// A word of a line has the form of criForm if an exclusive or with criForm gives 0 to 9 for each digit and 0 for all
+// other bytes. Then adding criReaches sets no top bit.
 const (
 	topBits = 0x8080808080808080
 	criForm = "0000-00-00T00:00:00.000000000Z s"
@@ -48,9 +48,9 @@ func wordSet(s string) (w [4]uint64) {
 func reachSet(s string) (w [4]uint64) {
 	b := []byte(s)
 	for i, c := range b {
-		b[i] = 0x7f // only a zero byte stays below 0x80
+		b[i] = 0x7f // a byte stays below 0x80 only if it is 0
 		if c == '0' {
-			b[i] = 0x76 // only 0 to 9 stay below 0x80
+			b[i] = 0x76 // a byte stays below 0x80 only if it is 0 to 9
 		}
 	}
 	return wordSet(string(b))
@@ -76,14 +76,14 @@ func ReadCRI(line []byte) (e Envelope, ok bool) {
 	return e, true
 }
 
-// Lengths of a usual CRI envelope, and of the timestamp at its start.
+// Lengths of the usual CRI envelope, and of the timestamp at its start.
 const (
 	HeaderCRI = 40
 	StampCRI  = 30
 )
 
-// FullCRI reports whether a line has a usual envelope and contains a whole logical line. stderr
-// reports whether it is of stderr.
+// FullCRI reports whether a line has a usual CRI envelope and contains a whole logical line. stderr reports whether the
+// line was written to stderr.
 func FullCRI(line []byte) (stderr, ok bool) {
 	if !usualStamp(line) {
 		return false, false
@@ -92,8 +92,7 @@ func FullCRI(line []byte) (stderr, ok bool) {
 	return tag == stderrFull, tag == stderrFull || tag == stdoutFull
 }
 
-// usualStamp reports whether a line begins in the form of criForm and is at least as long as a
-// usual header.
+// usualStamp reports whether a line starts in the form of criForm and is at least as long as a usual header.
 func usualStamp(line []byte) bool {
 	if len(line) < HeaderCRI {
 		return false
@@ -106,8 +105,8 @@ func usualStamp(line []byte) bool {
 	return bad&topBits == 0
 }
 
-// readAnyCRI reads a header of any form: with another fraction or zone, more tags after colons,
-// or an empty text without the space before it.
+// readAnyCRI reads a header in any valid form, for example with another fraction or time zone, with more tags after
+// colons, or with an empty text and no space before it.
 func readAnyCRI(line []byte) (e Envelope, ok bool) {
 	n, zoned := stampLen(line)
 	if !zoned || line[4] != '-' || line[7] != '-' || line[10] != 'T' || len(line) < n+len(" stdout F") || line[n] != ' ' || line[n+7] != ' ' {
@@ -154,7 +153,7 @@ type Docker struct {
 	text []byte // memory for unescaped texts
 }
 
-// Free releases buffers that are larger than size bytes.
+// Free releases the buffer if it is larger than size bytes.
 func (d *Docker) Free(size int) {
 	if cap(d.text) > size {
 		d.text = nil
@@ -183,8 +182,8 @@ func (d *Docker) Read(line []byte) (e Envelope, ok bool) {
 	return dockerEnvelope(text, stream, stamp)
 }
 
-// readUsual reads the form that Docker itself writes: these keys in this order, with optional
-// others before the time.
+// readUsual reads the form that Docker itself writes, which has these keys in this order. Other keys may stand before
+// the time.
 func (d *Docker) readUsual(line []byte) (e Envelope, ok bool) {
 	text, rest, ok := d.unquote(line[len(`{"log":"`):])
 	if !ok {
@@ -218,9 +217,10 @@ func dockerEnvelope(text, stream, stamp []byte) (e Envelope, ok bool) {
 	return e, true
 }
 
-// unquote returns the text of a JSON string, and the rest after its closing quote.
+// unquote decodes the JSON string at the start of b, whose opening quote was already read. It returns the text, and the
+// rest of b after the closing quote.
 func (d *Docker) unquote(b []byte) (text, rest []byte, ok bool) {
-	r := jsonReader{b: b, i: -1} // the opening quote is before b
+	r := jsonReader{b: b, i: -1} // the opening quote would be at index -1
 	raw, ok := r.readQuoted()
 	if !ok {
 		return nil, nil, false

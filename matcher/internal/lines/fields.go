@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Fields are the fields of one line. The first lookup reads them. A line that starts
-// with a JSON object has the members of that object, and so has a line of zap's console
-// encoder that ends with one. Anything else is text, even JSON after another prefix.
+// Fields are the fields of one line. The first lookup reads them. If a line starts with a JSON object, the fields are
+// the members of the object. If a line of zap's console encoder ends with a JSON object, the fields are the members of
+// that object. Any other line is text, even if it contains JSON after another prefix.
 type Fields struct {
 	line   []byte
 	more   []Field
@@ -20,19 +20,19 @@ type Fields struct {
 	text   textFields
 }
 
-// Field is a field that is not in the text of its line.
+// Field is a field in addition to those in the text of a line.
 type Field struct{ Name, Value []byte }
 
-// Reset sets the line to read, without its envelope, and additional fields, which precede those
-// in the text. Neither may change while fields are read.
+// Reset sets the line to read, without its envelope, and additional fields, which take precedence over fields in the
+// text. Neither may change while fields are read.
 func (f *Fields) Reset(line []byte, more ...Field) { f.line, f.more, f.read = line, more, false }
 
 // Lookup returns the value of a field. It is valid until the next Reset and may be a
 // part of the line. A field may be present and empty.
 func (f *Fields) Lookup(name string) (value []byte, ok bool) { return f.LookupSaid(name, nil) }
 
-// LookupSaid is Lookup for a field that the program itself states: one that is neither in
-// quotes nor in a line that continues another one. If quotes is nil, every field counts.
+// LookupSaid is Lookup for a field in the program's own voice. Such a field is neither in quoted text nor in a line
+// that continues another line. If quotes is nil, every field counts.
 func (f *Fields) LookupSaid(name string, quotes *Quotes) (value []byte, ok bool) {
 	for i := range f.more {
 		if string(f.more[i].Name) == name {
@@ -59,13 +59,13 @@ func (f *Fields) LookupSaid(name string, quotes *Quotes) (value []byte, ok bool)
 // encoder, such as "TIME<tab>ERROR<tab>message<tab>{...}". It returns 0 if there is none.
 func consoleObject(line []byte) int {
 	start := line[:min(len(line), maxHeader)]
-	for range 2 { // the time may be missing
+	for range 2 { // there may be no time before the level
 		column, rest, found := bytes.Cut(start, []byte{'\t'})
 		if !found {
 			return 0
 		}
 		if isLevel(column) {
-			return bytes.LastIndex(line, []byte("\t{\"")) + 1 // a tab in an object is escaped
+			return bytes.LastIndex(line, []byte("\t{\"")) + 1 // JSON escapes a tab inside the object
 		}
 		start = rest
 	}
@@ -91,7 +91,7 @@ func (f *Fields) LookupOutside(name string) []byte {
 	return nil
 }
 
-// Bounds of All.
+// Limits of All.
 const (
 	maxListed = 256
 	maxDepth  = 8
@@ -99,12 +99,12 @@ const (
 
 // IsJSON reports whether the line starts with a JSON object.
 func (f *Fields) IsJSON() bool {
-	f.Lookup("") // makes the fields available
+	f.Lookup("") // reads the fields
 	return f.json
 }
 
-// All yields the fields that have a value, in the order of the line. It yields at most 256, and
-// none that is too deeply nested.
+// All yields the fields that have a value, in the order of the line. It yields at most 256 fields. It omits fields that
+// are nested too deeply.
 func (f *Fields) All() iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		f.Lookup("")
@@ -128,8 +128,8 @@ func (f *Fields) count() int {
 	return len(f.text.fields)
 }
 
-// name returns the name of a field, with dots if it is in another object. It returns "" if the
-// field is too deeply nested.
+// name returns the name of a field. A field in a nested object has a name with dots. The name is "" if the field is
+// nested too deeply.
 func (f *Fields) name(i int) string {
 	if !f.json {
 		t := &f.text.fields[i]

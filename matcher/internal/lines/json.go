@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// jsonFields are the members of one JSON object, as spans of their line. Invalid UTF-8 is kept.
+// jsonFields are the members of one JSON object, as slices of their line. Invalid UTF-8 is kept.
 type jsonFields struct {
 	members []jsonMember
 	buf     []byte // memory for unescaped texts
@@ -21,8 +21,8 @@ const (
 	jsonLiteral jsonKind = iota // a number, true or false
 	jsonString
 	jsonNull
-	jsonOpen   // an object without its end
-	jsonObject // an object
+	jsonOpen   // an object whose end has not been read
+	jsonObject // a complete object
 	jsonArray
 )
 
@@ -30,15 +30,14 @@ type jsonMember struct {
 	parent              int32 // index of the member that contains it, or -1 for the outermost object
 	kind                jsonKind
 	keyEscapes, escapes bool
-	key, val            []byte // without their quotes
+	key, val            []byte // strings without their quotes
 }
 
-// read reads the object at the start of line, and reports whether there is one. It ignores text
-// after the object. If the end of the object is missing, it keeps the complete members, because
-// long lines are truncated.
+// read reads the object at the start of line, and reports whether there is one. It ignores text after the object. If
+// the end of the object is missing, it keeps the complete members, because long lines are truncated.
 //
-// It accepts more than the standard: in arrays it checks only quotes and brackets, and strings
-// may contain control characters.
+// It accepts more than JSON allows: in arrays it checks only quotes and brackets, and strings may contain control
+// characters.
 func (j *jsonFields) read(line []byte) bool {
 	j.members, j.buf = j.members[:0], j.buf[:0]
 	r := jsonReader{b: line}
@@ -99,8 +98,8 @@ func (r *jsonReader) skipSpace() {
 	}
 }
 
-// readMember reads a key and its value. If the value is an object, it reads only the opening
-// brace. If the member is incomplete, the reader moves to the end.
+// readMember reads a key and its value. If the value is an object, it reads only the opening brace. If the member is
+// incomplete, the reader moves to the end of the text.
 func (r *jsonReader) readMember(parent int32) (m jsonMember, ok bool) {
 	m.parent = parent
 	if m.key, ok = r.readQuoted(); !ok {
@@ -177,7 +176,7 @@ func (r *jsonReader) skipNested() bool {
 	return false
 }
 
-// readLiteral reads a number, true, false or null. A literal at the end of the line may be
+// readLiteral reads a number, true, false or null. A literal at the end of the text is rejected, because it may be
 // truncated.
 func (r *jsonReader) readLiteral(m *jsonMember) bool {
 	start := r.i
@@ -200,8 +199,8 @@ func (r *jsonReader) readLiteral(m *jsonMember) bool {
 	return true
 }
 
-// lookup returns the value of a field: a string, a number, true or false, or a reference
-// {namespace, name} as ns/name. A dotted name also finds members of nested objects.
+// lookup returns the value of a field. The value may be a string, a number, true or false. An object {namespace, name}
+// has the value ns/name. A dotted name also finds members of nested objects.
 func (j *jsonFields) lookup(name string) ([]byte, bool) { return j.find(-1, name) }
 
 func (j *jsonFields) find(parent int32, name string) ([]byte, bool) {
@@ -254,8 +253,7 @@ func (j *jsonFields) memberValue(k int32) ([]byte, bool) {
 	return nil, false
 }
 
-// objectReference returns the value of an object that consists of a name and an optional
-// namespace.
+// objectReference returns the value of an object that consists of a name and an optional namespace.
 func (j *jsonFields) objectReference(k int32) ([]byte, bool) {
 	for i := k + 1; i < int32(len(j.members)); i++ {
 		if m := &j.members[i]; m.parent == k && !j.hasKey(m, "name") && !j.hasKey(m, "namespace") {
@@ -293,8 +291,8 @@ func (j *jsonFields) unescape(raw []byte) []byte {
 	return j.buf[start:]
 }
 
-// appendUnescaped appends the text of a JSON string. As in encoding/json, half of a surrogate
-// pair becomes U+FFFD. An unknown escape is kept.
+// appendUnescaped appends the text of a JSON string. As in encoding/json, an unpaired surrogate becomes U+FFFD. An
+// unknown escape is kept as written.
 func appendUnescaped(dst, raw []byte) []byte {
 	for {
 		k := bytes.IndexByte(raw, '\\')
@@ -323,7 +321,7 @@ func appendUnescaped(dst, raw []byte) []byte {
 	}
 }
 
-// unicodeEscape reads \uXXXX, or two of these that form a surrogate pair.
+// unicodeEscape decodes \uXXXX, or two such escapes that form a surrogate pair.
 func unicodeEscape(b []byte) (r rune, width int) {
 	r, ok := hexEscape(b, 'u', 4)
 	if !ok {
@@ -339,7 +337,7 @@ func unicodeEscape(b []byte) (r rune, width int) {
 	return r, 6
 }
 
-// hexEscape reads a backslash, a letter and n hexadecimal digits, which are two, four or eight.
+// hexEscape decodes a backslash, a letter and n hexadecimal digits. n is two, four or eight.
 func hexEscape(b []byte, letter byte, n int) (rune, bool) {
 	if len(b) < 2+n || b[0] != '\\' || b[1] != letter {
 		return 0, false
@@ -351,8 +349,7 @@ func hexEscape(b []byte, letter byte, n int) (rune, bool) {
 	return rune(binary.BigEndian.Uint32(code[:])), true
 }
 
-// HasLetterEscape reports whether a line is a JSON object in which ASCII letters may be written
-// as \u0041.
+// HasLetterEscape reports whether a line is a JSON object that may contain ASCII letters in the form \u0041.
 func HasLetterEscape(line []byte) bool {
 	return firstByte(line) == '{' && bytes.Contains(line, []byte(`\u00`))
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Voice states who speaks in a part of a line: the program itself, or somebody whom it quotes.
+// Voice states who speaks in a section of a line, either the program itself or somebody whom it quotes.
 type Voice uint8
 
 // The voices.
@@ -15,34 +15,31 @@ const (
 	Quotation                   // text that the program quotes
 )
 
-// Span is a part of a line that is not in the voice Message.
+// Span is a section of a line that is not in the voice Message.
 type Span struct {
 	From, To int
 	Voice    Voice
-	// Field is the name of the field whose value contains the span, as it is written. It is
-	// empty for a part of the message.
+	// Field is the name of the field whose value contains the span, as written in the line. It is empty for a section
+	// of the message.
 	Field []byte
 }
 
-// Quotes are the parts of a line in which the program does not speak for itself:
+// Quotes are the sections of a line in which the program does not speak for itself:
 //
 //   - values of fields other than msg, message, err, error and cause, in JSON, logfmt and klog,
 //   - quoted strings within a message, an error, or a line without fields,
 //   - lines of a record that begin with a tab.
 //
-// The object at the end of a line of zap's console encoder holds fields. The zero value is
-// ready.
+// The JSON object at the end of a line of zap's console encoder holds fields. The zero value is ready.
 type Quotes struct {
-	// Block states that the line is part of a klog block. Without it, a panic that begins with
-	// a tab is the program's own, because the Go runtime prints a recovered panic again in that
-	// form.
+	// Block states that the line is one line of a klog block. If it is not set, a panic that begins with a tab is in
+	// the program's own voice, because the Go runtime prints a recovered panic again in that form.
 	Block bool
 	line  []byte
 	spans []Span
-	// upTo is the end of the part of the line whose spans have been found.
+	// upTo is the offset up to which spans have been found.
 	upTo int
-	// limit is the byte at which reading may stop, because the spans before it do not depend on
-	// the text after it.
+	// limit is an offset at which reading may stop, because the spans before it do not depend on the text after it.
 	limit int
 }
 
@@ -56,7 +53,7 @@ func (q *Quotes) Spans() []Span {
 	return q.spans
 }
 
-// HasNoSpans reports whether nothing in the line can begin a span.
+// HasNoSpans reports that the line contains no byte that could begin a span.
 func (q *Quotes) HasNoSpans() bool {
 	for _, c := range []byte("\"='`\t") {
 		if bytes.IndexByte(q.line, c) >= 0 {
@@ -66,7 +63,7 @@ func (q *Quotes) HasNoSpans() bool {
 	return true
 }
 
-// readTo finds the spans that begin before byte end. Most lines match near their start.
+// readTo finds the spans that begin before byte end. It stops there, because most lines match near their start.
 func (q *Quotes) readTo(end int) {
 	if end <= q.upTo {
 		return
@@ -82,8 +79,8 @@ func (q *Quotes) readTo(end int) {
 	q.upTo = q.limit
 }
 
-// HasVoice reports whether a word in the part start:end of the line is, at least partly, in one
-// of the voices. A part without words belongs to every voice.
+// HasVoice reports whether at least one word in the section start:end of the line is, at least partly, in one of the
+// voices. A section without words is in every voice.
 func (q *Quotes) HasVoice(start, end int, voices Voice) bool {
 	q.readTo(end)
 	k, _ := q.spanAt(start)
@@ -107,7 +104,7 @@ func (q *Quotes) HasVoice(start, end int, voices Voice) bool {
 	return !words
 }
 
-// IsWithin reports whether the part start:end of the line is completely in the voices.
+// IsWithin reports whether the section start:end of the line is completely in the voices.
 func (q *Quotes) IsWithin(start, end int, voices Voice) bool {
 	q.readTo(end)
 	at := start
@@ -123,9 +120,9 @@ func (q *Quotes) IsWithin(start, end int, voices Voice) bool {
 // maxName is the maximum length in bytes of quoted text that can be a name.
 const maxName = 512
 
-// InWords reports whether the words in the part start:end stand in quoted text that can be a
-// name, such as a URL. That is at most two words, or the lines of a block without keys, which
-// names what failed. The part must contain a word.
+// InWords reports whether the words in the section start:end belong to quoted text that can be a name, such as a URL.
+// Such text has at most two words, or consists of lines of a klog block, which name what failed. In a block, the
+// section must contain no key. The section must contain a word.
 func (q *Quotes) InWords(start, end int) bool {
 	key := bytes.IndexByte(q.line[start:end], '=') >= 0 || bytes.Contains(q.line[start:end], []byte(`":`))
 	for !wordByte(q.line[start]) {
@@ -147,26 +144,25 @@ func (q *Quotes) InWords(start, end int) bool {
 	return len(words) <= maxName && (gap < 0 || !bytes.ContainsAny(words[gap+1:], " \t\n"))
 }
 
-// spanAt returns the index of the first span that ends after byte i, and whether the byte is in
-// that span.
+// spanAt returns the index of the first span that ends after byte i, and reports whether the span contains that byte.
 func (q *Quotes) spanAt(i int) (k int, in bool) {
 	spans := q.spans
 	k, _ = slices.BinarySearchFunc(spans, i, func(s Span, i int) int { return s.To - i - 1 })
 	return k, k < len(spans) && spans[k].From <= i
 }
 
-// inBlock reports whether quoted text consists of lines of a block below another line.
+// inBlock reports whether quoted text consists of lines of a klog block.
 func inBlock(words []byte) bool {
 	return words[0] == '\t' || bytes.HasPrefix(words, []byte("<\n"))
 }
 
-// isQuoted reports whether byte i is in text that the program quotes.
+// isQuoted reports whether byte i belongs to text that the program quotes.
 func (q *Quotes) isQuoted(i int) bool {
 	q.readTo(i + 1)
 	return q.isQuotation(i)
 }
 
-// isQuotation is isQuoted for a byte whose spans have been found.
+// isQuotation is isQuoted for a byte up to which the spans have been found.
 func (q *Quotes) isQuotation(i int) bool {
 	k, in := q.spanAt(i)
 	return in && q.spans[k].Voice == Quotation
@@ -182,8 +178,8 @@ func HasWord(text []byte) bool {
 	return false
 }
 
-// wordByte reports whether c belongs to a word: a letter, a digit, or a part of a letter that
-// is not ASCII.
+// wordByte reports whether c can belong to a word. Such a byte is a letter, a digit, or a byte of a character that is
+// not ASCII.
 func wordByte(c byte) bool {
 	return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'z' || c >= 0x80
 }
@@ -216,8 +212,8 @@ func (q *Quotes) scan() {
 	q.findQuoted(0, len(b), 0, Message, nil)
 }
 
-// fieldsAfterText returns the offset of the JSON object that ends the line, as zap's console
-// encoder writes the fields after a message. It returns 0 if there is none.
+// fieldsAfterText returns the offset of the JSON object at the end of a line of zap's console encoder. It returns 0 if
+// there is none.
 func fieldsAfterText(b []byte) int {
 	k := bytes.Index(b, []byte(`{"`))
 	if k < 2 {
@@ -231,13 +227,11 @@ func fieldsAfterText(b []byte) int {
 	return k
 }
 
-// maxHeader is the maximum length of what a runtime, a journal or a logger writes before a
-// line.
+// maxHeader is the maximum length in bytes of the text that a runtime, a journal or a logger writes before a message.
 const maxHeader = 160
 
-// headerEnd returns the end of the header of a line. A header is that of klog, which sets klog,
-// or a prefix that ends with a bracket or a bar, such as that of a journal. Neither contains
-// quotes.
+// headerEnd returns the end of the header of a line. A header is a klog header, for which klog is true, or a prefix
+// that ends with a bracket or a vertical bar, such as the prefix of a journal. Neither contains quotes.
 func headerEnd(b []byte) (end int, klog bool) {
 	head := b[:min(len(b), maxHeader)]
 	head = head[:indexAny(head, "\"'`")]
@@ -263,13 +257,12 @@ func headerEnd(b []byte) (end int, klog bool) {
 	return 0, false
 }
 
-// klogStart reports whether a line begins with a level and a date of klog.
+// klogStart reports whether a line starts with a level and a date of klog.
 func klogStart(b []byte) bool {
 	return len(b) > 5 && b[5] == ' ' && isDigit(b[1]) && isDigit(b[2]) && isDigit(b[3]) && isDigit(b[4]) && bytes.IndexByte([]byte("IWEF"), b[0]) >= 0
 }
 
-// pairAfterText reports whether a line is a quoted text that is followed by key=value pairs, or
-// by nothing.
+// pairAfterText reports whether a line is a quoted text that is followed by key=value pairs or by nothing.
 func pairAfterText(b []byte) bool {
 	r := textReader{b: b}
 	if _, ok := r.readQuoted(); !ok {
@@ -282,8 +275,8 @@ func pairAfterText(b []byte) bool {
 	return len(key) > 0
 }
 
-// pairsFollow reports whether the text after a klog header consists of a quoted message and
-// pairs. klogr writes a name before them.
+// pairsFollow reports whether the text after a klog header consists of a quoted message and key=value pairs. klogr
+// writes a logger name before them.
 func pairsFollow(body []byte) bool {
 	k := bytes.IndexByte(body, '"')
 	if k <= 0 {
@@ -294,8 +287,8 @@ func pairsFollow(body []byte) bool {
 	return ok && r.currentByte() == '=' && body[k-1] == ' '
 }
 
-// isLogfmt reports whether a line consists of key=value pairs: it begins with a pair, and has a
-// message, a level or a time.
+// isLogfmt reports whether a line consists of key=value pairs. Such a line begins with a pair, and has a message, a
+// level or a time.
 func isLogfmt(b []byte) bool {
 	r := textReader{b: b}
 	for first := true; r.nextToken(); first = false {
@@ -314,7 +307,7 @@ func isLogfmt(b []byte) bool {
 	return false
 }
 
-// isHeaderKey reports whether the key is that of a level or a time, whose value is one word.
+// isHeaderKey reports whether the key names a level or a time, whose value is one word.
 func isHeaderKey(key []byte) bool {
 	switch string(key) {
 	case "level", "lvl", "ts", "time", "t":
@@ -323,13 +316,12 @@ func isHeaderKey(key []byte) bool {
 	return false
 }
 
-// readPairs reads fields key=value from byte start. A quoted text at the start is the message.
-// Words without a key belong to the previous value, because some loggers write values without
-// quotes.
+// readPairs reads key=value fields from byte start on. A quoted text at the start is the message. Words without a key
+// belong to the previous value, because some loggers write values without quotes.
 func (q *Quotes) readPairs(start int) {
 	r := textReader{b: q.line, i: start}
 	voice, field := Message, []byte(nil) // voice and name of the current field
-	bare := -1                           // start of its unquoted text
+	bare := -1                           // start of the field's unquoted text, or -1
 	flush := func(end int) {
 		if bare >= 0 {
 			q.noteValue(bare, bare, end, voice, field, false)
@@ -343,7 +335,7 @@ func (q *Quotes) readPairs(start int) {
 		switch {
 		case len(key) == 0 && first && quoted:
 			to := r.i - 1
-			if r.b[to] != '"' || to == from { // the end of the quoted text was cut off
+			if r.b[to] != '"' || to == from { // the closing quote was cut off
 				to = len(r.b)
 				r.i = to
 			}
@@ -368,7 +360,7 @@ func (q *Quotes) readPairs(start int) {
 				}
 			default:
 				q.noteValue(from, at, r.i, voice, field, true)
-				voice, field = Message, nil // words after the quotes are again the program's own
+				voice, field = Message, nil // words after a quoted value are in the program's own voice again
 			}
 		}
 		end = r.i
@@ -376,8 +368,8 @@ func (q *Quotes) readPairs(start int) {
 	flush(end)
 }
 
-// readKey reads a key before an equals sign; if there is none, a word or a quoted text. quoted
-// reports whether it begins with a quote.
+// readKey reads a key before an equals sign. If there is no key, it reads a word or a quoted text. quoted reports
+// whether the text begins with a quote.
 func (r *textReader) readKey() (key []byte, quoted bool) {
 	from := r.i
 	if quoted = r.b[from] == '"'; quoted {
@@ -397,8 +389,8 @@ func (r *textReader) readKey() (key []byte, quoted bool) {
 	return nil, false
 }
 
-// readObject reads the fields of the JSON object at byte start. If there is none, it returns
-// false and changes nothing. If an object is broken, the rest is read as text.
+// readObject reads the fields of the JSON object at byte start. It returns false and changes nothing if there is no
+// object. If the object is malformed, the rest is read as text.
 func (q *Quotes) readObject(start int) bool {
 	r := jsonReader{b: q.line, i: start}
 	r.skipSpace()
@@ -437,8 +429,7 @@ func (q *Quotes) readObject(start int) bool {
 	}
 }
 
-// readKey reads a key and its colon, and moves to the value. If there is none, it does not
-// move.
+// readKey reads a key and its colon, and moves to the value. It does not move if there is no key.
 func (r *jsonReader) readKey() (key []byte, ok bool) {
 	from := r.i
 	if r.currentByte() == '"' {
@@ -478,8 +469,8 @@ func VoiceOf(key []byte) Voice {
 	return Quotation
 }
 
-// noteValue records the value i:end of a field whose key begins at start. The quotes of a
-// quotation are part of it.
+// noteValue records the value i:end of a field whose key begins at start. The quotes of a quoted value belong to its
+// span.
 func (q *Quotes) noteValue(start, i, end int, voice Voice, field []byte, quoted bool) {
 	if voice == Quotation {
 		q.addSpan(i, end, Quotation, field)
@@ -498,22 +489,21 @@ func (q *Quotes) noteValue(start, i, end int, voice Voice, field []byte, quoted 
 	q.findQuoted(i, end, level, voice, field)
 }
 
-// addSpan records a span that is not in the voice Message.
+// addSpan records a span unless it is in the voice Message.
 func (q *Quotes) addSpan(start, end int, voice Voice, field []byte) {
 	if start < end && voice > Message {
 		q.spans = append(q.spans, Span{start, end, voice, field})
 	}
 }
 
-// mayOpen are the bytes that can begin a quoted string or a line of a block.
+// mayOpen are the bytes that can begin a quoted string or a line of a klog block.
 const mayOpen = "\"'`\t"
 
-// searched is how many bytes are searched at a time, because a text may consist of bytes that
-// can begin a string.
+// searched is the number of bytes that are searched at a time. The search is limited because a text may consist of
+// bytes that can begin a string.
 const searched = 256
 
-// indexAny is bytes.IndexAny for few bytes in short texts. It returns the length of b if there
-// is none.
+// indexAny is bytes.IndexAny for a few bytes in short texts. It returns len(b) if none is found.
 func indexAny(b []byte, few string) int {
 	for i := range len(few) {
 		if k := bytes.IndexByte(b, few[i]); k >= 0 {
@@ -523,9 +513,8 @@ func indexAny(b []byte, few string) int {
 	return len(b)
 }
 
-// findQuoted finds the quoted strings, and the lines after a tab, in the part start:stop. level
-// is the number of strings with escapes that contain it. A quote at that level has 2^level-1
-// backslashes.
+// findQuoted finds the quoted strings, and the lines that begin with a tab, in the section start:stop. level is the
+// number of escaped strings that contain the section. A quote at that level has 2^level-1 backslashes.
 func (q *Quotes) findQuoted(start, stop, level int, voice Voice, field []byte) {
 	b := q.line
 	for i := start; i < stop; {
@@ -560,8 +549,8 @@ func (q *Quotes) findQuoted(start, stop, level int, voice Voice, field []byte) {
 	q.addSpan(start, stop, voice, field)
 }
 
-// keyBefore returns the key of a field at the end of a text, before its equals sign. It returns
-// nil if the text ends otherwise.
+// keyBefore returns the key at the end of a text that ends with a key and an equals sign. It returns nil for any other
+// text.
 func keyBefore(b []byte) []byte {
 	n := len(b) - 1
 	if n < 1 || b[n] != '=' {
@@ -574,12 +563,11 @@ func keyBefore(b []byte) []byte {
 	return key
 }
 
-// quoteEnd returns the end of the string that the quote at byte i opens, or 0 if it does not
-// open one. The text begins at from. A string without a closing quote was cut off and ends with
-// the text.
+// quoteEnd returns the end of the string that the quote at byte i opens. It returns 0 if the quote does not open a
+// string. The text begins at from. A string without a closing quote was cut off and ends with the text.
 func quoteEnd(b []byte, i, from, level int) int {
 	quote, inWord := b[i], i > from && wordByte(b[i-1])
-	depth := 1 // number of the quote's backslashes plus one, which is a power of two
+	depth := 1 // number of backslashes of the quote plus one, rounded down to a power of two
 	if quote == '"' {
 		escapes := countBackslashes(b[from:i])
 		for 2*depth <= escapes+1 {
@@ -615,9 +603,8 @@ func quoteEnd(b []byte, i, from, level int) int {
 	return len(b)
 }
 
-// isOpeningQuote reports whether a quote within a quotation looks like the start of another
-// quotation, which a program wrote without escapes. before and behind are the texts around the
-// quote.
+// isOpeningQuote reports whether a quote inside quoted text looks like the start of a nested quotation that a program
+// wrote without escapes. The quote and its backslashes lie between the offsets before and behind.
 func isOpeningQuote(b []byte, before, behind int) bool {
 	for behind < len(b) && b[behind] == '\\' {
 		behind++
@@ -632,8 +619,7 @@ func isOpeningQuote(b []byte, before, behind int) bool {
 	return bytes.IndexByte([]byte("\"'`/*&({[<"), b[behind]) >= 0 && (isSpace(last) || bytes.IndexByte([]byte("\"'`=:([{<,"), last) >= 0)
 }
 
-// isClosingQuote reports whether the text after a quote looks like text after the end of a
-// string.
+// isClosingQuote reports whether rest, the text after a quote, looks like text after the end of a string.
 func isClosingQuote(rest []byte) bool {
 	return len(rest) > 0 && (isSpace(rest[0]) || bytes.IndexByte([]byte(":,;.)"), rest[0]) >= 0)
 }

@@ -5,14 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// textFields are the fields of a text line, as spans of the line:
+// textFields are the fields of a text line, as slices of the line:
 //
 //	klog    E1120 10:00:00.000000 1 a.go:1] "message" key="value" key=value
 //	klogr   ... "msg"="message" "reconciler group"="value"
 //	logfmt  time="..." level=info msg="message"
 //
-// A quoted text at the start, or after the header of klog, is the field msg.
-// Text inside quotes is never a field.
+// A quoted text at the start, or after the header of klog, is the field msg. Text inside quotes is never a field.
 type textFields struct {
 	fields []textField
 	buf    []byte
@@ -27,7 +26,7 @@ const (
 )
 
 type textField struct {
-	at        int // offset of the key
+	at        int // offset of the key in the line
 	key       []byte
 	keyQuoted bool
 	kind      valueKind
@@ -40,7 +39,7 @@ var msgKey = []byte("msg")
 func (f *textFields) read(line []byte) {
 	f.fields, f.buf = f.fields[:0], f.buf[:0]
 	r := textReader{b: line}
-	message := true // a quoted text in this place is the message
+	message := true // whether a quoted text at this position would be the message
 	for r.nextToken() {
 		start := r.i
 		if r.b[start] == '"' {
@@ -68,7 +67,7 @@ func (f *textFields) read(line []byte) {
 			continue
 		}
 		if r.currentByte() == '=' {
-			r.readValue() // there is no key before the equals sign
+			r.readValue() // skips a value that has no key
 		}
 		message = endsHeader(r.b[start:r.i])
 	}
@@ -81,7 +80,7 @@ func (f *textFields) add(r *textReader, t textField) {
 	}
 }
 
-// endsHeader reports whether a word is the end of a klog header, such as `file.go:12]`.
+// endsHeader reports whether a word ends a klog header, such as `file.go:12]`.
 func endsHeader(w []byte) bool {
 	k := len(w) - 1
 	if k < 2 || w[k] != ']' || !isDigit(w[k-1]) {
@@ -92,8 +91,8 @@ func endsHeader(w []byte) bool {
 	return k > 0 && w[k] == ':'
 }
 
-// lookup returns the value of the last field with that name that is not in quoted text of
-// others. If quotes is nil, every field counts.
+// lookup returns the value of the last field with that name that is in the program's own voice. If quotes is nil, every
+// field counts.
 func (f *textFields) lookup(name string, quotes *Quotes) ([]byte, bool) {
 	for i := len(f.fields) - 1; i >= 0; i-- {
 		t := &f.fields[i]
@@ -138,9 +137,8 @@ func (f *textFields) unquote(raw []byte) []byte {
 	return f.buf[start:]
 }
 
-// appendUnquoted decodes the escapes of Go's %q, which klog and logrus use. It keeps escapes
-// that %q never writes, such as that of an ASCII letter, because the letters of a value always
-// stand unescaped in the line.
+// appendUnquoted decodes the escapes of Go's %q, which klog and logrus use. It keeps escapes that %q never writes, such
+// as the escape of an ASCII letter. Therefore the letters of a value always stand unescaped in the line.
 func appendUnquoted(dst, raw []byte) []byte {
 	for {
 		k := bytes.IndexByte(raw, '\\')
@@ -166,12 +164,12 @@ func appendUnquoted(dst, raw []byte) []byte {
 
 func isPrintable(r rune) bool { return ' ' <= r && r <= '~' }
 
-// textReader reads a line token by token.
+// textReader splits a text line into tokens.
 type textReader struct {
 	b []byte
 	i int
-	// Quotes before letters are ordinary characters, because no earlier quote is closed in
-	// their line.
+	// letters is the offset before which quotes in front of letters are ordinary characters, because no earlier quote
+	// is closed on their line.
 	letters int
 }
 
@@ -182,8 +180,7 @@ func (r *textReader) currentByte() byte {
 	return 0
 }
 
-// nextToken moves to the next token, and reports whether there is one. A token begins neither
-// with white space nor with a comma or semicolon.
+// nextToken moves to the next token, and reports whether there is one. It skips white space, commas and semicolons.
 func (r *textReader) nextToken() bool {
 	for r.i < len(r.b) && (isSpace(r.b[r.i]) || r.b[r.i] == ',' || r.b[r.i] == ';') {
 		r.i++
@@ -191,8 +188,8 @@ func (r *textReader) nextToken() bool {
 	return r.i < len(r.b)
 }
 
-// readQuoted reads a quoted text and returns the text between its quotes. If its first line
-// does not close the quote, ok is false and nothing is read.
+// readQuoted reads a quoted text and returns the text between its quotes. If the quote is not closed on the same line,
+// ok is false and the reader does not move.
 func (r *textReader) readQuoted() (text []byte, ok bool) {
 	if r.i < r.letters {
 		return nil, false
@@ -218,14 +215,14 @@ func (r *textReader) readQuoted() (text []byte, ok bool) {
 	}
 }
 
-// skipWord moves to the end of a word, which is white space or an equals sign outside quotes.
+// skipWord moves to the end of a word. A word ends at white space or an equals sign outside quotes.
 func (r *textReader) skipWord() {
 	for r.i < len(r.b) && !isSpace(r.b[r.i]) && r.b[r.i] != '=' {
 		r.skipToken()
 	}
 }
 
-// skipToken skips one character or one quoted text.
+// skipToken moves past one character or one quoted text.
 func (r *textReader) skipToken() {
 	if r.b[r.i] == '"' {
 		if _, ok := r.readQuoted(); ok {
@@ -235,8 +232,7 @@ func (r *textReader) skipToken() {
 	r.i++
 }
 
-// readValue reads an equals sign and the value after it. has is false if the value stands on
-// lines that are missing.
+// readValue reads an equals sign and the value after it. has is false if the value is on later lines that are missing.
 func (r *textReader) readValue() (val []byte, kind valueKind, has bool) {
 	r.i++
 	switch r.currentByte() {
@@ -244,7 +240,7 @@ func (r *textReader) readValue() (val []byte, kind valueKind, has bool) {
 		if val, has = r.readQuoted(); has {
 			return val, quotedValue, true
 		}
-		if bytes.IndexByte(r.b[r.i:], '\n') < 0 { // the end of the line was cut off
+		if bytes.IndexByte(r.b[r.i:], '\n') < 0 { // the rest of the line was cut off
 			val, r.i = r.b[r.i+1:], len(r.b)
 			return val, quotedValue, true
 		}
@@ -264,7 +260,7 @@ func (r *textReader) readValue() (val []byte, kind valueKind, has bool) {
 	return val, bareValue, true
 }
 
-// readBlock reads what klog writes for a text of several lines:
+// readBlock reads a value of several lines as klog writes it:
 //
 //	key=<
 //		first line

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TextTime returns the time that a line without an envelope states, in UTC unless the line has
-// a zone. ok is false if it states none. It does not allocate.
+// TextTime returns the time in the text of a line without an envelope. The time is in UTC unless the line has a zone.
+// ok is false if the line has no time. TextTime does not allocate.
 //
 //	I1120 10:00:00.123456       1 file.go:12] ...   the year is that of now
 //	2025-11-20T10:00:00.123Z ...   also with a space or slashes, or in brackets
@@ -43,8 +43,8 @@ func TextTime(line []byte, now time.Time) (t time.Time, ok bool) {
 	return logfmtTime(line)
 }
 
-// bracketTime reads the first time in brackets after other text: a timestamp directly behind
-// the first word, as logrus writes it on a terminal, or the timestamp of an access log.
+// bracketTime reads the first time in brackets that follows other text. This is a timestamp directly after the first
+// word, as logrus writes it on a terminal, or the timestamp of an access log.
 func bracketTime(line []byte) (time.Time, bool) {
 	const form = "[28/Apr/2026:09:14:22 +0000]"
 	for i := 0; ; i++ {
@@ -79,7 +79,7 @@ func bracketTime(line []byte) (time.Time, bool) {
 	}
 }
 
-// leadingStamp reads a timestamp that is not followed by a letter or digit.
+// leadingStamp reads a timestamp at the start of a line. The timestamp must not be followed by a letter or digit.
 func leadingStamp(line []byte) (time.Time, bool) {
 	n, _ := stampLen(line)
 	if n == 0 || n < len(line) && (isDigit(line[n]) || 'a' <= line[n]|0x20 && line[n]|0x20 <= 'z') {
@@ -88,7 +88,7 @@ func leadingStamp(line []byte) (time.Time, bool) {
 	return StampTime(line[:n])
 }
 
-// klogTime reads I1120 10:00:00.123456 with any number of fractional digits.
+// klogTime reads a timestamp such as I1120 10:00:00.123456, with any number of fractional digits.
 func klogTime(line []byte, now time.Time) (time.Time, bool) {
 	const form = "I0000 00:00:00."
 	if len(line) < len(form)+1 || bytes.IndexByte([]byte("IWEFD"), line[0]) < 0 || !likeForm(line[1:], form[1:]) {
@@ -112,11 +112,11 @@ func likeForm(b []byte, form string) bool {
 	return true
 }
 
-// inYearOf adds the year, which such timestamps omit. It is the latest year in which the time
-// is at most a day after now.
+// inYearOf adds the missing year to a timestamp. It chooses the latest year in which the time is at most a day after
+// now.
 func inYearOf(now time.Time, day [2]int, clock [3]int, ns int) (time.Time, bool) {
 	limit := now.Add(24 * time.Hour)
-	// the last 29 February can be up to eight years ago
+	// The last 29 February can be up to eight years ago.
 	for year := limit.UTC().Year(); year > limit.UTC().Year()-9; year-- {
 		if t, ok := makeTime([3]int{year, day[0], day[1]}, clock, ns); ok && !t.After(limit) {
 			return t, true
@@ -127,7 +127,7 @@ func inYearOf(now time.Time, day [2]int, clock [3]int, ns int) (time.Time, bool)
 
 const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
-// syslogTime reads Nov 20 10:00:00. A day below ten may have an additional space before it.
+// syslogTime reads a timestamp such as Nov 20 10:00:00. A day below ten may have an additional space before it.
 func syslogTime(line []byte, now time.Time) (time.Time, bool) {
 	const form = "Nov 20 10:00:00 "
 	if len(line) < len(form) || line[3] != ' ' || !isDigit(line[4]) && line[4] != ' ' || !isDigit(line[5]) || !likeForm(line[6:], " 00:00:00") {
@@ -144,7 +144,7 @@ func syslogTime(line []byte, now time.Time) (time.Time, bool) {
 	return inYearOf(now, [2]int{month/3 + 1, day}, [3]int{readNumber(line[7:9]), readNumber(line[10:12]), readNumber(line[13:15])}, 0)
 }
 
-// jsonTime returns the first timestamp among the fields of the outermost object.
+// jsonTime returns the first timestamp among the fields of the outermost JSON object.
 func jsonTime(line []byte) (time.Time, bool) {
 	r := jsonReader{b: line}
 	if r.skipSpace(); r.currentByte() != '{' {
@@ -166,7 +166,7 @@ func jsonTime(line []byte) (time.Time, bool) {
 			}
 		}
 		if m.kind == jsonOpen {
-			r.i-- // the closing brace
+			r.i-- // moves back to the closing brace
 			if !r.skipNested() {
 				return time.Time{}, false
 			}
@@ -177,7 +177,7 @@ func jsonTime(line []byte) (time.Time, bool) {
 	}
 }
 
-// logfmtTime returns the first time= or ts= of a text line.
+// logfmtTime returns the time of the first time= or ts= in a text line.
 func logfmtTime(line []byte) (time.Time, bool) {
 	if !bytes.Contains(line, []byte("time=")) && !bytes.Contains(line, []byte("ts=")) {
 		return time.Time{}, false
@@ -206,8 +206,8 @@ func logfmtTime(line []byte) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// anyTime reads a timestamp, or a number of seconds, milliseconds, microseconds or nanoseconds
-// since 1970, depending on its size.
+// anyTime reads a timestamp or a number since 1970. The size of the number decides whether its unit is seconds,
+// milliseconds, microseconds or nanoseconds.
 func anyTime(b []byte) (time.Time, bool) {
 	if n, _ := stampLen(b); n > 0 {
 		return parseStamp(b)
@@ -237,7 +237,7 @@ func anyTime(b []byte) (time.Time, bool) {
 	return time.Unix(n/per, n%per*int64(unit)+int64(ns)).UTC(), n > 0
 }
 
-// floatTime reads a number with an exponent.
+// floatTime reads a number of seconds since 1970 that has an exponent.
 func floatTime(b []byte) (time.Time, bool) {
 	v, err := strconv.ParseFloat(string(b), 64)
 	if err != nil || v < 1 || v > math.MaxInt64 {
@@ -259,10 +259,9 @@ func timestampUnit(v float64) time.Duration {
 	return time.Nanosecond
 }
 
-// stampLen returns the length of the timestamp at the start of b, or 0 if there is none. It
-// accepts RFC 3339 and its variants: a space instead of the T, slashes in the date, a comma
-// before the fraction, a zone without a colon or no zone. parseStamp checks whether the day
-// exists.
+// stampLen returns the length of the timestamp at the start of b, or 0 if there is none. It accepts RFC 3339 and these
+// variants: a space instead of the T, slashes in the date, a comma before the fraction, a zone without a colon, and no
+// zone. It does not check whether the day exists; parseStamp does.
 func stampLen(b []byte) (n int, zoned bool) {
 	const form = "0000-00-00T00:00:00"
 	if len(b) < len(form) {
@@ -300,7 +299,7 @@ func stampLen(b []byte) (n int, zoned bool) {
 	return n, false
 }
 
-// zoneLen returns the length of Z, +00:00 or +0000 at the start of b, or 0.
+// zoneLen returns the length of a zone at the start of b, such as Z, +00:00 or +0000. It returns 0 if there is none.
 func zoneLen(b []byte) int {
 	switch {
 	case len(b) > 0 && b[0] == 'Z':
@@ -315,7 +314,7 @@ func zoneLen(b []byte) int {
 	return 0
 }
 
-// parseStamp is StampTime for any text. ok is also false if the text is not a timestamp.
+// parseStamp is StampTime for any text. ok is also false if the text does not look like a timestamp.
 func parseStamp(b []byte) (t time.Time, ok bool) {
 	if n, _ := stampLen(b); n == 0 || n != len(b) {
 		return t, false
@@ -349,15 +348,14 @@ func StampTime(b []byte) (t time.Time, ok bool) {
 	return t.Add(-offset), true
 }
 
-// Stamps reads timestamps of the usual form, such as 2025-11-20T10:00:00.123456789Z. It
-// remembers the newest second, because consecutive timestamps usually are in the same one. The
-// zero value is ready.
+// Stamps parses timestamps of the usual form, such as 2025-11-20T10:00:00.123456789Z. It caches the newest second,
+// because consecutive timestamps are usually in the same second. The zero value is ready.
 type Stamps struct {
 	second [len("0000-00-00T00:00:00")]byte
 	start  time.Time
 }
 
-// Time is StampTime.
+// Time is StampTime with the cache.
 func (s *Stamps) Time(b []byte) (t time.Time, ok bool) {
 	const (
 		from = len(s.second) + len(".")
@@ -381,8 +379,8 @@ func (s *Stamps) Time(b []byte) (t time.Time, ok bool) {
 	return s.start.Add(time.Duration(ns)), true
 }
 
-// makeTime returns the time in UTC, if the day and the time of day exist. A leap second counts
-// as the start of the next minute.
+// makeTime returns the time in UTC. It returns false if the day or the time of day does not exist. A leap second
+// becomes the start of the next minute.
 func makeTime(date, clock [3]int, ns int) (time.Time, bool) {
 	year, month, day := date[0], time.Month(date[1]), date[2]
 	if month < time.January || month > time.December || day < 1 || day > daysIn(year, month) {
@@ -398,8 +396,8 @@ func daysIn(year int, month time.Month) int {
 	return time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
 
-// readFraction reads the decimal digits at the start of b, which follow a decimal point. It
-// returns their value and their number. unit is the value of 1.
+// readFraction reads the decimal digits after a decimal point. It returns the fraction as a multiple of 1/unit, and the
+// number of digits.
 func readFraction(b []byte, unit int) (value, n int) {
 	for n < len(b) && isDigit(b[n]) {
 		unit /= 10

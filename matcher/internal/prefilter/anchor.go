@@ -6,20 +6,20 @@ import (
 	"crowsnest/internal/literals"
 )
 
-// anchor is a byte by which a few short texts are found. Sampling for them would visit nearly
-// every position of a line, and the standard library searches 32 positions for a byte at once.
+// anchor is a byte by which a few short texts are found. Sampling would visit nearly every position of a line for such
+// texts. Searching for a byte is faster, because the standard library compares 32 positions at once.
 type anchor struct {
 	b     byte
 	texts []anchored
 }
 
-// anchored is a text with the anchor's byte at offset.
+// anchored is a text that has the anchor's byte at offset.
 type anchored struct{ text, offset int }
 
-// maxAnchored bounds the texts for which anchors are considered.
+// maxAnchored is the maximum number of texts for which anchors are considered.
 const maxAnchored = 32
 
-// appendAnchored appends the places of the texts of one anchor to dst.
+// appendAnchored appends the occurrences of the texts of one anchor to dst.
 func (f *Filter) appendAnchored(dst []Found, a *anchor, buf []byte) []Found {
 	for at := 0; ; at++ {
 		n := bytes.IndexByte(buf[at:], a.b)
@@ -41,8 +41,8 @@ func (f *Filter) appendAnchored(dst []Found, a *anchor, buf []byte) []Found {
 	}
 }
 
-// chooseAnchors chooses bytes for the texts that are shorter than below, and estimates the cost
-// of searching for them, in the unit of cost.
+// chooseAnchors chooses anchors for the texts that are shorter than below bytes. It also estimates the cost of the
+// search, in the unit of builder.estimateCost.
 func (b *builder) chooseAnchors(below int, probe []byte) (list []anchor, cost int) {
 	var freq [256]int
 	for _, c := range probe {
@@ -52,7 +52,7 @@ func (b *builder) chooseAnchors(below int, probe []byte) (list []anchor, cost in
 	alone := func(c byte) int { return len(probe)/24 + 6*(lines+freq[c]) } // a call costs as much as about 6 samples
 	known := map[byte]int{}
 	extra := func(c byte) int {
-		n := 2 * freq[c] // cost of comparing a text
+		n := 2 * freq[c] // cost of comparing one text
 		if _, ok := known[c]; !ok {
 			n += alone(c)
 		}
@@ -86,7 +86,7 @@ func (b *builder) chooseAnchors(below int, probe []byte) (list []anchor, cost in
 	return list, cost
 }
 
-// caseVariants returns the bytes that may stand at position i of a text.
+// caseVariants returns the bytes that can occur at position i of a text.
 func caseVariants(t literals.Text, i int) []byte {
 	c := t.Text[i]
 	if lower := c | 0x20; t.Fold && lower >= 'a' && lower <= 'z' {

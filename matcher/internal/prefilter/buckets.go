@@ -7,21 +7,20 @@ import (
 	"crowsnest/internal/literals"
 )
 
-// buckets find the positions of a chunk at which a text may be, 64 at a time.
+// buckets find the positions of a chunk at which a text may occur, 64 positions at a time.
 //
-// Each text has a window of some of its bytes that are rare together. Each text is in one of 8
-// or 16 buckets. For each pair of neighbouring bytes of a window, a table of 128 hashes says
-// which buckets have a text with such a pair there. A place is marked if the tables of all
-// pairs agree on a bucket, which rarely happens by chance. A text that is found at a marked
-// place is compared in full.
+// Each text has a window, which is a section that is rare in typical input, and belongs to one of 8 or 16 buckets. The
+// tables map the hash of a pair of neighbouring bytes to the buckets that have a text with such a pair at that position
+// of its window. A position of the chunk is marked if the tables of all pairs agree on a bucket, which rarely happens
+// by chance. At a marked position the texts are compared in full.
 type buckets struct {
 	tables  tables
-	pairs   int    // number of hashed pairs: fewPairs with hashes of six bits, or maxPairs with hashes of seven
+	pairs   int    // number of pairs that are hashed: fewPairs with hashes of six bits, or maxPairs with hashes of seven bits
 	groups  int    // number of groups of eight buckets
-	windows []tier // tiers of windows, by length
+	windows []tier // windows of the texts, in tiers by the length of the window
 }
 
-// tables have one bit for each bucket, by group, pair and hash.
+// tables hold one bit for each bucket. The indexes are the group of the bucket, the pair and the hash.
 type tables [2][maxPairs][128]uint8
 
 const (
@@ -29,26 +28,25 @@ const (
 	maxPairs = 7
 )
 
-// pairHash is the hash of two neighbouring bytes. Its seven lower bits count.
+// pairHash returns the hash of two neighbouring bytes. Only its seven lower bits are used.
 func pairHash(x, y byte) byte { return x + 4*y }
 
-// Estimated costs of a search in picoseconds: per byte for each kind of tables, per marked
-// position, and per comparison with a text.
+// Estimated costs of a search in picoseconds. costFew, costMost and costBoth are costs per byte for each kind of
+// tables. costPlace is the cost per marked position, and costCompare the cost per comparison with a text.
 const (
 	costFew     = 60
 	costMost    = 120
 	costBoth    = 210
 	costPlace   = 20000
 	costCompare = 4000
-	maxCost     = 800 // maximum cost of a byte, about the cost of sampling
+	maxCost     = 800 // maximum cost per byte; about the cost of sampling
 	probeBytes  = 32 << 10
 )
 
-// ways are the kinds of buckets for which there is vector code.
+// ways are the kinds of tables for which there is vector code.
 var ways = []struct{ pairs, groups, cost int }{{fewPairs, 1, costFew}, {maxPairs, 1, costMost}, {maxPairs, 2, costBoth}}
 
-// newBuckets returns the buckets that are cheapest for the texts on the sample, or nil if they
-// would mark too many positions.
+// newBuckets returns the buckets with the lowest cost on the sample. It returns nil if sampling is cheaper.
 func newBuckets(texts []literals.Text, sample []byte) *buckets {
 	var best *buckets
 	bestCost := maxCost
@@ -66,7 +64,7 @@ func newBuckets(texts []literals.Text, sample []byte) *buckets {
 	return best
 }
 
-// estimateCost estimates what the marked positions of a text cost per byte.
+// estimateCost estimates the cost per byte of the marked positions of a text, in picoseconds.
 func (b *buckets) estimateCost(text []byte) int {
 	hashes := make([]byte, len(text))
 	for i := 0; i+1 < len(text); i++ {
@@ -88,8 +86,7 @@ func (b *buckets) estimateCost(text []byte) int {
 	return total / max(1, len(text))
 }
 
-// isMarked reports whether a position is marked. hashes are those of the pairs from that
-// position on.
+// isMarked reports whether a position is marked. hashes are the hashes of the pairs from that position on.
 func (b *buckets) isMarked(hashes []byte) bool {
 	for g := range b.groups {
 		all := byte(0xff)
@@ -103,13 +100,13 @@ func (b *buckets) isMarked(hashes []byte) bool {
 	return false
 }
 
-// lengthClass is a range of text lengths whose windows have the same length.
+// lengthClass holds the texts whose windows have the same length.
 type lengthClass struct {
 	texts  []int32
-	starts []int32 // starts of the windows of its texts
+	starts []int32 // start of the window of each text
 	window int
 	list   []literals.Text
-	b      *builder // builder with the list of texts
+	b      *builder // builder for the texts in list
 	grams  grams
 }
 
@@ -124,10 +121,10 @@ type assigner struct {
 	out     *buckets
 }
 
-// bucket holds the hashes of its texts at each pair.
+// bucket holds, for each pair, the hashes of its texts.
 type bucket struct {
 	pairBits [maxPairs][2]uint64
-	p        [maxPairs]float32 // share of the sample that has one of the hashes, by pair
+	p        [maxPairs]float32 // for each pair, the share of positions of the sample that have one of the hashes
 	used     bool
 }
 
@@ -143,7 +140,7 @@ func newAssigner(texts []literals.Text, sample []byte) *assigner {
 	return a
 }
 
-// classify sorts the texts by the length of their windows.
+// classify groups the texts by the length of their windows.
 func (a *assigner) classify(pairs int) {
 	if a.pairs == pairs {
 		return
@@ -188,7 +185,7 @@ func (a *assigner) assign(pairs, groups int) *buckets {
 	return a.out
 }
 
-// maxTried is how many windows of a text are tried.
+// maxTried is the maximum number of windows that are tried for each text.
 const maxTried = 4
 
 func (a *assigner) assignClass(c *lengthClass, first, last int) {
@@ -220,7 +217,7 @@ func (a *assigner) assignClass(c *lengthClass, first, last int) {
 	}
 }
 
-// rarestWindows finds the windows of a text that occur least in the sample.
+// rarestWindows finds the windows of a text that occur least in the sample. It returns their number.
 func (c *lengthClass) rarestWindows(tried *[maxTried]int, ids []int32) int {
 	n := 0
 	cost := func(start int) int32 { return c.grams.freq[ids[start]] * (1 + c.grams.used[ids[start]]) }
@@ -239,7 +236,7 @@ func (c *lengthClass) rarestWindows(tried *[maxTried]int, ids []int32) int {
 	return n
 }
 
-// window holds the hashes that the pairs of a window may have, for both cases of letters.
+// window holds the hashes that each pair of a window can have. There are several, because letters can have either case.
 type window struct {
 	pairs  int
 	hashes [maxPairs][4]byte
@@ -260,7 +257,7 @@ func newWindow(t literals.Text, start, n int) (w window) {
 	return w
 }
 
-// bothCases adds the other case of a letter, and returns how many bytes there are.
+// bothCases adds the other case of a letter to c, and returns the number of bytes.
 func bothCases(c *[2]byte, fold bool) int {
 	if lower := c[0] | 0x20; !fold || lower < 'a' || lower > 'z' {
 		return 1
@@ -269,8 +266,7 @@ func bothCases(c *[2]byte, fold bool) int {
 	return 2
 }
 
-// extraMarks estimates the share of positions that are additionally marked if the window is put
-// into the bucket.
+// extraMarks estimates the additional share of positions that are marked if the window is added to the bucket.
 func (a *assigner) extraMarks(b *bucket, w *window) float32 {
 	before, after := float32(1), float32(1)
 	for j := range w.pairs {
@@ -291,7 +287,7 @@ func (a *assigner) addToBucket(k int, w *window) {
 	tables, bit := &a.out.tables[k/8], byte(1)<<(k%8)
 	if !b.used {
 		b.used = true
-		for j := w.pairs; j < maxPairs; j++ { // any pair matches beyond the window
+		for j := w.pairs; j < maxPairs; j++ { // beyond the window every pair matches
 			for h := range tables[j] {
 				tables[j][h] |= bit
 			}
@@ -307,7 +303,7 @@ func (a *assigner) addToBucket(k int, w *window) {
 	}
 }
 
-// putHash adds a bucket to those that have this hash at a pair.
+// putHash adds the bucket to the entry of this hash in the table of a pair.
 func (a *assigner) putHash(k, pair int, hash byte) {
 	b := &a.buckets[k]
 	if b.pairBits[pair][hash>>6]>>(hash&63)&1 != 0 {

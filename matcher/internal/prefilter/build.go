@@ -8,15 +8,14 @@ import (
 	"crowsnest/internal/literals"
 )
 
-// plan states how texts of at least min bytes are sampled: every stride bytes, q bytes long.
-// stride + q - 1 must not exceed min, and q must not exceed 8.
+// plan states how texts of at least min bytes are sampled. Every stride bytes there is a sample of q bytes. stride + q
+// - 1 must not exceed min, and q must not exceed 8.
 type plan struct{ min, stride, q int }
 
 func newPlan(minLen, q int) plan { return plan{minLen, minLen - q + 1, q} }
 
-// New builds a filter for texts of at least MinText bytes. sample is typical input. The filter
-// locates texts by grams that are rare in the sample, and has the tiers that cost least on it.
-// The sample affects speed, never results.
+// New returns a filter for texts of at least MinText bytes. sample is typical input, with which New chooses the fastest
+// method and the grams of each text. The sample affects speed, never results.
 func New(texts []literals.Text, sample []byte) *Filter {
 	if len(texts) == 0 {
 		return nil
@@ -29,7 +28,7 @@ func New(texts []literals.Text, sample []byte) *Filter {
 	return newTiers(texts, sample)
 }
 
-// newTiers builds a filter that works by sampling.
+// newTiers returns a filter that works by sampling.
 func newTiers(texts []literals.Text, sample []byte) *Filter {
 	b := newBuilder(texts, sample)
 	probe := sample[:min(len(sample), 32<<10)]
@@ -55,8 +54,7 @@ func newTiers(texts []literals.Text, sample []byte) *Filter {
 	return s
 }
 
-// choosePlan returns the plan that is cheapest for the texts of at least atLeast bytes, and its
-// cost.
+// choosePlan returns the cheapest plan for the texts of at least atLeast bytes, with one tier or two, and its cost.
 func (b *builder) choosePlan(atLeast int, probe []byte) (best []plan, bestCost int) {
 	shortest := 0
 	for _, t := range b.texts {
@@ -84,9 +82,9 @@ func (b *builder) countShorter(than int) (n int) {
 	return n
 }
 
-// candidatePlans returns the plans that are tried. In each, the tier of the longest texts comes
-// first. Either all texts are in one tier, or texts shorter than 8, 12 or 16 bytes have a tier
-// of their own. Plans with equal grams follow each other.
+// candidatePlans returns the plans to try. In each, the tier of the longest texts comes first. Either all texts are in
+// one tier, or texts shorter than 8, 12 or 16 bytes have a second tier. Plans with grams of the same length follow each
+// other.
 func candidatePlans(shortest int) [][]plan {
 	var out [][]plan
 	short := newPlan(shortest, min(shortest, 8, max(4, shortest/2)))
@@ -103,15 +101,15 @@ func candidatePlans(shortest int) [][]plan {
 	return out
 }
 
-// builder tries several plans for the same texts. It reuses its memory, because there may be
-// thousands of texts and a dozen plans.
+// builder tries several plans for the same texts. It reuses its memory, because there may be thousands of texts and a
+// dozen plans.
 type builder struct {
 	texts  []literals.Text
-	places []int32 // total length of the texts before each text
+	places []int32 // offset of each text if all texts are concatenated
 	sample []byte
 
-	grams   [2]grams // grams of the tiers that were tried last
-	members []int32  // texts of the tier whose windows were picked last
+	grams   [2]grams // grams of the tiers of the last tried plan
+	members []int32  // texts of the tier for which pickWindows was called last
 	starts  []int32  // start of the window of each member
 	slots   []uint32 // number of grams in each slot of the tier that was tried last
 	set     bitSet
@@ -127,8 +125,8 @@ func newBuilder(texts []literals.Text, sample []byte) *builder {
 	return b
 }
 
-// pickWindows chooses the windows of the texts of one tier. A text belongs to the first tier
-// for which it is long enough. It reports whether the tier has texts.
+// pickWindows chooses the windows of the texts of one tier. A text belongs to the first tier whose min it reaches. It
+// reports whether the tier has texts.
 func (b *builder) pickWindows(plans []plan, tier int) bool {
 	b.members, b.starts = b.members[:0], b.starts[:0]
 	for i, t := range b.texts {
@@ -153,7 +151,7 @@ func (b *builder) pickWindows(plans []plan, tier int) bool {
 	return true
 }
 
-// estimateCost estimates the time of a scan. A sample costs about 1, a set bit 5, and a
+// estimateCost estimates the time of a scan of buf. The unit is the time of about one sample. A set bit costs 5, and a
 // comparison with a text 20.
 func (b *builder) estimateCost(plans []plan, buf []byte) int {
 	total := 0
@@ -176,10 +174,10 @@ func (b *builder) estimateCost(plans []plan, buf []byte) int {
 	return total
 }
 
-// slotShift returns the shift that turns hashes into slots for this number of grams.
+// slotShift returns the shift from a hash to the index of a slot, for this number of grams.
 func slotShift(grams int) uint { return uint(64 - min(max(bits.Len(uint(grams)), 6), 20)) }
 
-// fillTier computes the bit set and the slots of a tier that is only tried.
+// fillTier computes the bit set and the number of grams in each slot, for estimateCost.
 func (b *builder) fillTier(t *tier, g *grams) {
 	clear(t.set[:])
 	n := 1 << (64 - t.slotShift)
@@ -194,7 +192,7 @@ func (b *builder) fillTier(t *tier, g *grams) {
 	}
 }
 
-// buildFilter builds the filter with the tiers of these plans.
+// buildFilter returns the filter for a plan.
 func (b *builder) buildFilter(plans []plan) *Filter {
 	s := &Filter{texts: b.texts}
 	for j, p := range plans {
@@ -205,8 +203,8 @@ func (b *builder) buildFilter(plans []plan) *Filter {
 	return s
 }
 
-// newTier builds the tier of the texts members, whose windows begin at starts. A thousand texts
-// set about 2 % of its bits.
+// newTier returns the tier of the texts with the indexes members. The window of each begins at the element of starts. A
+// thousand texts set about 2 % of the bits.
 func newTier(texts []literals.Text, members, starts []int32, p plan) tier {
 	t := tier{stride: p.stride, q: p.q, mask: gramMask(p.q), set: new(bitSet), slotShift: slotShift(len(members) * p.stride)}
 	gram := func(m, k int) uint64 { return foldedWord(texts[members[m]].Text[int(starts[m])+k:]) & t.mask }
@@ -221,7 +219,7 @@ func newTier(texts []literals.Text, members, starts []int32, p plan) tier {
 	end := uint32(0)
 	for i, n := range t.slots {
 		end += n
-		t.slots[i] = end // each entry moves it down, so that it finally is the first entry
+		t.slots[i] = end // the loop below decreases it to the index of the first entry
 	}
 	t.entries = make([]entry, end)
 	for m, i := range slices.Backward(members) {
@@ -235,8 +233,8 @@ func newTier(texts []literals.Text, members, starts []int32, p plan) tier {
 	return t
 }
 
-// newEntry makes the entry of a gram. It also has one end of the text, the one that is further
-// from the gram, which distinguishes texts with the same gram.
+// newEntry returns the entry of a gram. The entry also has the end of the text that is further away from the gram,
+// which distinguishes texts with the same gram.
 func newEntry(text string, index int, gram uint64, offset int) entry {
 	e := entry{gram: gram, text: uint32(index), length: uint32(len(text)), offset: uint32(offset)}
 	if offset < len(text)/2 {
@@ -248,7 +246,7 @@ func newEntry(text string, index int, gram uint64, offset int) entry {
 	return e
 }
 
-// foldedWord returns the first eight bytes of a text, folded.
+// foldedWord returns the first eight bytes of a text in lower case.
 func foldedWord(text string) uint64 {
 	var b [8]byte
 	copy(b[:], text)
@@ -258,15 +256,15 @@ func foldedWord(text string) uint64 {
 // grams holds all grams of one length that the texts contain.
 type grams struct {
 	q     int
-	ids   []int32  // number of the gram at each byte of the texts, one text after the other
-	words []uint64 // words of each gram
-	freq  []int32  // how often each gram occurs in the sample
-	used  []int32  // how many windows contain each gram
-	index []int32  // number of the gram plus 1, at the first free place from its hash on; zero if the place is free
-	shift uint     // turns a hash into a place in index
+	ids   []int32  // number of the gram at each byte of the concatenated texts
+	words []uint64 // bytes of each gram
+	freq  []int32  // number of occurrences of each gram in the sample
+	used  []int32  // number of windows that contain each gram
+	index []int32  // hash table with open addressing; an element is the number of a gram plus 1, or zero if it is free
+	shift uint     // shift from a hash to an index of index
 }
 
-// countGrams finds the grams of one length, unless they are known.
+// countGrams finds the grams of length q, and counts them in the sample. It does nothing if they are known.
 func (b *builder) countGrams(g *grams, q int) {
 	if g.q == q {
 		return
@@ -290,7 +288,7 @@ func (b *builder) countGrams(g *grams, q int) {
 func (g *grams) reserve(n int) {
 	g.ids, g.words = make([]int32, n), make([]uint64, 0, n)
 	g.freq, g.used = make([]int32, n), make([]int32, n)
-	indexBits := bits.Len(uint(n)) + 1 // at least half of the places stay free
+	indexBits := bits.Len(uint(n)) + 1 // at least half of the elements stay free
 	g.index, g.shift = make([]int32, 1<<indexBits), uint(64-indexBits)
 }
 
@@ -299,7 +297,7 @@ func (g *grams) find(w uint64) int32 {
 	return g.index[g.findPlace(w)] - 1
 }
 
-// findPlace returns the place of a gram in the index, or the place where it would be.
+// findPlace returns the index of a gram in the hash table, or the index where it would be added.
 func (g *grams) findPlace(w uint64) int {
 	at := int(w * prime >> g.shift)
 	for g.index[at] > 0 && g.words[g.index[at]-1] != w {
@@ -310,7 +308,7 @@ func (g *grams) findPlace(w uint64) int {
 	return at
 }
 
-// add returns the number of a gram. A gram without one gets the next number.
+// add returns the number of a gram. It adds an unknown gram.
 func (g *grams) add(w uint64) int32 {
 	at := g.findPlace(w)
 	if g.index[at] == 0 {
@@ -321,7 +319,7 @@ func (g *grams) add(w uint64) int32 {
 }
 
 func (g *grams) countSample(mask uint64, sample []byte) {
-	var known bitSet // avoids a look into the index for most of the sample
+	var known bitSet // avoids a lookup in the hash table for most of the sample
 	for _, w := range g.words {
 		known.add(w * prime)
 	}
@@ -336,7 +334,7 @@ func (g *grams) countSample(mask uint64, sample []byte) {
 	}
 }
 
-// rarestWindow returns the start of the window of a text whose grams are rarest.
+// rarestWindow returns the start of the window of a text whose grams are rarest in the sample.
 func (g *grams) rarestWindow(ids []int32, stride int) int {
 	start, best := 0, int64(-1)
 	for w := 0; w+stride <= len(ids); w++ {
@@ -354,15 +352,14 @@ func (g *grams) rarestWindow(ids []int32, stride int) int {
 func gramMask(q int) uint64 { return ^uint64(0) >> (64 - 8*q) }
 
 const (
-	// quickTier is the length of the texts in the first tier of NewQuick, in bytes. quickSample
-	// is the part of the sample that it reads.
+	// quickTier is the maximum length in bytes of the windows in the first tier of NewQuick. quickSample is the number
+	// of bytes of the sample that NewQuick reads.
 	quickTier   = 16
 	quickSample = 16 << 10
 )
 
-// NewQuick builds a filter in a tenth of the time of New, because it does not try several
-// plans. It finds the same texts. For many sets it is as fast as a filter of New. For sets with
-// very short texts it is slower.
+// NewQuick returns a filter in a tenth of the time of New, because it does not try several plans. The filter finds the
+// same texts. For many sets of texts it is as fast as a filter of New. For sets with very short texts it is slower.
 func NewQuick(texts []literals.Text, sample []byte) *Filter {
 	if len(texts) == 0 {
 		return nil

@@ -2,39 +2,37 @@ package prefilter
 
 import "bytes"
 
-// chunk is the number of bytes that are marked at a time. They fit the processor's first cache.
+// chunk is the number of bytes that are marked at a time. The marks of a chunk fit into the processor's L1 cache.
 const chunk = 4 << 10
 
 const blockSize = 64
 
-// Marks is working memory for methods of a Filter. Its zero value is ready. It is not safe for
-// concurrent use.
+// Marks is working memory for the methods of a Filter. The zero value is ready. It is not safe for concurrent use.
 type Marks struct {
-	// NUL is set while Lines calls line, if the block had a NUL byte up to there.
+	// NUL reports, while Lines calls line, whether the block has a NUL byte in the lines up to the current one.
 	NUL bool
-	// found are the texts in the line for which Lines currently calls line, with their places
-	// in the block.
+	// found are the texts in the line for which Lines currently calls line. Their offsets are offsets in the block.
 	found []Found
 
 	hashes [chunk + blockSize]byte   // hash of the pair of bytes at each position
 	ends   positions                 // positions of newlines
 	places positions                 // positions at which a text may begin
-	padded [chunk + 2*blockSize]byte // copy of a chunk that has no readable memory after it
+	padded [chunk + 2*blockSize]byte // copy of a chunk after which no memory is readable
 }
 
-// positions is a list of positions in a chunk, with additional room for the output of the
-// vector code.
+// positions is a list of positions in a chunk. It has additional room, because the vector code writes beyond the last
+// position.
 type positions [chunk + 2*blockSize]uint16
 
-// marked describes a chunk that has been marked.
+// marked describes the marks of a chunk.
 type marked struct {
 	size         int
 	ends, places []uint16
-	nul          bool // whether the chunk, or memory directly after it, has a NUL byte
+	nul          bool // whether the chunk, or the memory directly after it, has a NUL byte
 }
 
-// mark marks the first bytes of text. It may read bytes after the text, up to its capacity,
-// which does not affect the marks.
+// mark marks the positions in the first chunk of text. It may read bytes after the text, up to its capacity. They do
+// not affect the marks.
 func (b *buckets) mark(m *Marks, text []byte) (c marked) {
 	c.size = min(len(text), chunk)
 	blocks := (c.size + blockSize - 1) / blockSize
@@ -60,12 +58,11 @@ func positionsBelow(list []uint16, n int) []uint16 {
 
 func hasZero(x uint64) bool { return (x-0x0101010101010101)&^x&topBits != 0 }
 
-// HasTexts reports whether Lines searches for texts. If not, every line may contain one, unless
-// f is nil.
+// HasTexts reports whether Lines searches for texts. If it does not, every line may contain a text, unless f is nil.
 func (f *Filter) HasTexts() bool { return f != nil && f.buckets != nil }
 
-// Lines calls line for each line of a block, in order. A line does not include its newline. may
-// is set if the line may contain a text. If Marks is true, AppendWithin finds these texts.
+// Lines calls line for each line of a block, in order. A line does not include its newline. may is set if the line may
+// contain a text of the filter. If HasTexts is true, AppendWithin returns these texts.
 func (f *Filter) Lines(m *Marks, block []byte, line func(start, end int, may bool)) {
 	if f == nil || f.buckets == nil {
 		f.plainLines(m, block, line)
@@ -95,8 +92,8 @@ func (f *Filter) Lines(m *Marks, block []byte, line func(start, end int, may boo
 	}
 }
 
-// AppendWithin is Append for a part of the line for which Lines currently calls line. The part
-// begins at byte from of the block. m is the value that Lines got.
+// AppendWithin is Append for a section of the line for which Lines currently calls line. The section begins at byte
+// from of the block. m is the argument of Lines.
 func (f *Filter) AppendWithin(dst []Found, part []byte, from int, m *Marks) []Found {
 	for _, t := range m.found {
 		if t.At -= from; t.At >= 0 && t.At+len(f.texts[t.Text].Text) <= len(part) {
@@ -129,7 +126,7 @@ func (f *Filter) appendMarked(dst []Found, buf []byte, m *Marks) []Found {
 	return dst
 }
 
-// appendAt appends the texts whose window begins at pos.
+// appendAt appends the texts whose window is at pos.
 func (f *Filter) appendAt(dst []Found, buf []byte, pos int) []Found {
 	for i := range f.buckets.windows {
 		t := &f.buckets.windows[i]

@@ -1,15 +1,15 @@
-// Package prefilter finds many literal texts in lines. It is fast if the texts are long and
-// rare.
+// Package prefilter finds many literal texts in lines. It is fast if the texts are long and rare.
 //
-// With vector instructions it tests every position of a block for pairs of bytes that occur in
-// rare parts of the texts; see buckets.
+// With vector instructions it tests every position of a block for pairs of bytes that occur in rare sections of the
+// texts; see buckets.
 //
-// Without them it samples the line. Every stride bytes it hashes one gram of q bytes and looks
-// the hash up in a bit set. A text of at least stride+q-1 bytes contains such a sample wherever
-// it starts, so the bit set holds the stride grams of one window of each text. The samples do
-// not depend on each other, which keeps the processor's pipelines full. A sample whose bit is
-// set is compared with the texts that put it there. A few texts that are much shorter than the
-// others are located by one of their bytes instead.
+// Without vector instructions it samples the line. Every stride bytes it hashes one gram, which is a sequence of q
+// bytes, and looks the hash up in a bit set. The window of a text is a section of stride+q-1 bytes that is rare in
+// typical input. The bit set holds the stride grams of the window of each text, so one sample falls on one of these
+// grams wherever the text begins. The samples do not depend on each other, which keeps the processor's pipelines full.
+// If the bit of a sample is set, the line is compared with the texts of that gram. Texts of similar length form a tier
+// with its own stride and bit set. A few texts that are much shorter than the others are located by one of their bytes
+// instead, their anchor.
 package prefilter
 
 import (
@@ -19,17 +19,16 @@ import (
 	"crowsnest/internal/literals"
 )
 
-// MinText is the length of the shortest text that a Filter can find.
+// MinText is the minimum length in bytes of the texts of a Filter.
 const MinText = 3
 
 const (
-	lowerCase = 0x2020202020202020 // folds ASCII letters, and also some other bytes
+	lowerCase = 0x2020202020202020 // makes ASCII letters lower case, and changes some other bytes too
 	topBits   = 0x8080808080808080
 	prime     = 0x9E3779B97F4A7C15
 )
 
-// Filter is a set of texts, in tiers of similar length. It is immutable and safe
-// for concurrent use. A nil Filter finds nothing.
+// Filter is a set of texts to search for. It is immutable and safe for concurrent use. A nil Filter finds nothing.
 type Filter struct {
 	texts   []literals.Text
 	buckets *buckets // nil if tiers and anchors are used instead
@@ -41,16 +40,15 @@ type tier struct {
 	stride, q int
 	mask      uint64 // mask for the q bytes of a gram
 	set       *bitSet
-	slotShift uint     // turns a hash into a slot
-	slots     []uint32 // index of the first entry of each slot, and at last the number of entries
+	slotShift uint     // shift from a hash to the index of a slot
+	slots     []uint32 // index of the first entry of each slot; the last element is the number of entries
 	entries   []entry
 }
 
-// entry is one gram of a text, with a second place of the text to compare, because many texts
-// begin alike.
+// entry is one gram of a text. It also has a second section of the text to compare, because many texts begin alike.
 type entry struct {
 	gram      uint64
-	check     uint64 // up to eight folded bytes of the text at checkAt
+	check     uint64 // up to eight bytes of the text at checkAt, in lower case
 	checkMask uint64
 	text      uint32
 	length    uint32 // length of the text
@@ -58,14 +56,14 @@ type entry struct {
 	checkAt   uint32
 }
 
-// Found is a text that occurs in a buffer.
+// Found is an occurrence of a text in a buffer.
 type Found struct {
 	Text int32 // index of the text
-	At   int   // offset in the buffer at which it begins
+	At   int   // offset in the buffer of the text's first byte
 }
 
-// Append appends the places of the texts that buf contains to dst, in no particular order. A
-// place may be appended more than once. It may read after the buffer, up to its capacity.
+// Append appends the occurrences of the texts in buf to dst, in no particular order. An occurrence may be appended more
+// than once. It may read memory after the buffer, up to the buffer's capacity.
 func (f *Filter) Append(dst []Found, buf []byte, m *Marks) []Found {
 	switch {
 	case f == nil:
@@ -86,7 +84,7 @@ func (f *Filter) Append(dst []Found, buf []byte, m *Marks) []Found {
 	return dst
 }
 
-// appendWithGram appends the texts that have the gram at pos and stand there.
+// appendWithGram appends the texts that contain the gram at pos and occur there.
 func (f *Filter) appendWithGram(dst []Found, t *tier, buf []byte, pos int) []Found {
 	x := t.load(buf, pos)
 	entries := t.slot(x)
@@ -111,16 +109,16 @@ func (f *Filter) appendWithGram(dst []Found, t *tier, buf []byte, pos int) []Fou
 	return dst
 }
 
-// slot returns the entries of all grams in the same slot as this one.
+// slot returns the entries of all grams that share the gram's slot.
 func (t *tier) slot(gram uint64) []entry {
 	k := gram * prime >> (t.slotShift & 63)
 	return t.entries[t.slots[k]:t.slots[k+1]]
 }
 
-// nextSample returns the first sampled position from i on whose gram may belong to a text, or a
-// position where no whole gram is left. It is the hot loop of the whole program. It is a
-// function of its own so that its state stays in registers. The size of the set is fixed so
-// that its index needs neither a variable shift nor a bounds check.
+// nextSample returns the first sampled position from i on whose gram may belong to a text. If there is none, it returns
+// a position after which no whole gram is left. It is the hot loop of the whole program. It is a separate function so
+// that its state stays in registers. The size of the bit set is fixed so that its index needs neither a variable shift
+// nor a bounds check.
 //
 //go:noinline
 func (t *tier) nextSample(buf []byte, i int) int {
@@ -144,7 +142,7 @@ func (t *tier) nextSample(buf []byte, i int) int {
 			return i
 		}
 	}
-	// the last grams may be shorter than the bytes that one load reads
+	// At the end of the buffer, fewer bytes may be left than one load reads.
 	for ; i+t.q <= len(buf); i += stride {
 		if set.has(t.load(buf, i) * prime) {
 			return i
@@ -153,19 +151,19 @@ func (t *tier) nextSample(buf []byte, i int) int {
 	return i
 }
 
-// hashGram returns the hash of the gram at p. 8 bytes must be readable there.
+// hashGram returns the hash of the gram at p. 8 bytes must be readable at p.
 func hashGram(p unsafe.Pointer, mask uint64) uint64 {
 	return (binary.LittleEndian.Uint64((*[8]byte)(p)[:]) | lowerCase) & mask * prime
 }
 
-// bitSet is a set of hashes, by their first 18 bits. It fits the processor's first cache.
+// bitSet is a set of hashes, by their first 18 bits. It fits into the processor's L1 cache.
 type bitSet [1 << 12]uint64
 
 func (b *bitSet) has(hash uint64) bool { return b[hash>>52]>>(hash>>46&63)&1 != 0 }
 
 func (b *bitSet) add(hash uint64) { b[hash>>52] |= 1 << (hash >> 46 & 63) }
 
-// load returns the gram at i. At least q bytes must be left there.
+// load returns the gram at i. The buffer must contain at least q bytes from i on.
 func (t *tier) load(buf []byte, i int) uint64 {
 	n := len(buf)
 	switch {

@@ -2,8 +2,8 @@
 
 package prefilter
 
-// vector has the meaning of that in vector_amd64.go. Without it New makes no buckets, because
-// they would be slow.
+// vector reports that there is no vector code for this processor. New then makes no buckets, because they would be
+// slow.
 const vector = false
 
 func hashPairs(hashes, text *byte, blocks int, list *uint16) (n int, least uint64) {

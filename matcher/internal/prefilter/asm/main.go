@@ -12,7 +12,7 @@ import (
 
 const (
 	block    = 64
-	maxPairs = 7    // the same as in buckets.go
+	maxPairs = 7    // same value as in buckets.go
 	hashes   = 128  // number of hashes in a table
 	andAll   = 0x80 // truth table of a & b & c
 )
@@ -28,8 +28,8 @@ func main() {
 // chunk is the loop over the blocks of a pass.
 type chunk struct {
 	from, blocks Register
-	list, first  GPVirtual // addresses of the next and of the first written position
-	at           GPVirtual // offset of the block in the chunk
+	list, first  GPVirtual // addresses of the next position to write and of the first written position
+	at           GPVirtual // offset of the current block in the chunk
 }
 
 func begin(from string) chunk {
@@ -40,8 +40,7 @@ func begin(from string) chunk {
 	return c
 }
 
-// end continues with the next block. After the last block it returns the number of written
-// positions.
+// end continues the loop with the next block. After the last block it returns the number of written positions.
 func (c chunk) end() {
 	ADDQ(U8(block), c.from)
 	ADDQ(U8(block), c.at)
@@ -52,8 +51,8 @@ func (c chunk) end() {
 	Store(c.list, ReturnIndex(0))
 }
 
-// write writes the positions of the bits of a mask. Most masks have at most two bits. For these
-// there is no branch, because the processor could not predict it.
+// write writes the positions of the set bits of a mask. Most masks have at most two set bits. These are written without
+// a branch, because the processor could not predict it.
 func (c chunk) write(mask OpmaskVirtual) {
 	set, rest, n, count, next := GP64(), GP64(), GP64(), GP64(), GP64()
 	put := func(of Register, place int) {
@@ -79,7 +78,7 @@ func (c chunk) write(mask OpmaskVirtual) {
 	MOVQ(next, c.list)
 }
 
-// hash writes the code of the pass over the text. The hash of the pair of bytes x, y is x + 4y.
+// hash writes the code of the first pass, which hashes the text. The hash of the bytes x, y is x + 4y.
 func hash() {
 	TEXT("hashVBMI", NOSPLIT, "func(hashes, text *byte, blocks int, list *uint16) (n int, least uint64)")
 	Doc("hashVBMI writes the hashes of the pairs of bytes that begin in the blocks, and the positions of the newlines, of which it",
@@ -117,8 +116,8 @@ func hash() {
 	RET()
 }
 
-// look writes the code of the pass over the hashes. It looks up the first pairs of each
-// position in the tables of the groups. Narrow tables have two equal halves.
+// look writes the code of the second pass, which searches the hashes. It looks up the first pairs of each position in
+// the tables of the groups. Narrow tables have two equal halves.
 func look(name string, pairs, groups int, narrow bool) {
 	TEXT(name+"VBMI", NOSPLIT, "func(tables, hashes *byte, blocks int, list *uint16) (n int)")
 	Doc(name+"VBMI writes the positions of the blocks at which the tables of the first "+strconv.Itoa(pairs)+" pairs agree on a bucket,",
