@@ -1,8 +1,14 @@
-// Package sources defines what all sources of log lines share. This is the contract with the
-// pipeline, which matches lines and draws conclusions, and the status that sources report.
+// Package sources defines the parts that all sources of log lines share: the contract between
+// a source and the pipeline, which matches lines and decides about failures, and the status
+// that sources report.
 //
 // A source reads lines and passes them to its Pipeline in blocks of whole lines. It moves its
-// position in the same call, so positions and episodes can be saved as one consistent snapshot.
+// position in the same call, so positions and episodes can be saved as one consistent
+// snapshot.
+//
+// The watermark of a source is the time up to which all of its lines were read, except the
+// lines of lagging streams. A member is a reader inside a source that has its own watermark,
+// such as one agent.
 package sources
 
 import (
@@ -26,9 +32,9 @@ type Source interface {
 	// Run reads until ctx ends or the source is exhausted (stdin). It waits for
 	// the goroutines it starts before it returns.
 	Run(ctx context.Context, p Pipeline) error
-	// Positions returns what Restore needs to continue after the lines that the pipeline has
-	// accepted. The caller holds the checkpoint lock, so no call of a Pipeline is in progress.
-	// Positions must not block.
+	// Positions returns the state from which Restore continues after the lines that the
+	// pipeline has accepted. The caller holds the checkpoint lock, so no call of a Pipeline is
+	// in progress. Positions must not block.
 	Positions() json.RawMessage
 	// Restore sets the positions before Run. nil means that none were saved. An error means
 	// that they are unusable, and reading starts without them.
@@ -41,8 +47,8 @@ type Source interface {
 // for the same stream must not overlap.
 type Pipeline interface {
 	// Scan matches a block of whole lines and ingests the hits. commit moves the source's
-	// position. It runs under the same hold of the checkpoint lock, and must not block. Scan
-	// does not retain the block.
+	// position. It runs before the checkpoint lock is released, so that the position and the
+	// hits are saved together. It must not block. Scan does not retain the block.
 	Scan(s *matcher.Stream, block []byte, commit func())
 	// Match matches one record and ingests the hits. commit is called as in Scan.
 	Match(s *matcher.Stream, rec matcher.Record, commit func())
@@ -54,32 +60,33 @@ type Pipeline interface {
 	Ingest(find func(set *rules.Set) []matcher.Hit, commit func())
 	// Rules returns the active rules. They are shared and read-only.
 	Rules() *rules.Set
-	// AdvanceWatermark states that the source or member has read all lines up to t. The lagging
-	// streams are excepted, which were read only up to their own times. There are at most
-	// matcher.MaxLagging of them (see matcher.BoundLagging).
+	// AdvanceWatermark states that the source or member has read all lines up to t, except the
+	// lines of lagging streams, which were read only up to their own times. There are at most
+	// matcher.MaxLagging lagging streams (see matcher.BoundLagging).
 	AdvanceWatermark(source string, t time.Time, lagging ...matcher.LaggingStream)
 	// AddMember gives a member of a source, such as one agent, its own watermark. The member's
 	// name starts with the name of the source and a slash. Adding a member again replaces what
 	// it serves and keeps its watermark.
 	AddMember(name string)
-	// RemoveMember removes a member. No conclusion waits for it any more.
+	// RemoveMember removes a member. Decisions no longer wait for it.
 	RemoveMember(name string)
-	// PodDeleted reports that a pod was deleted at t, so no more lines can come from it. The
-	// labels are those that its streams share, which are namespace, pod and the configured
+	// PodDeleted reports that a pod was deleted at t, so no more lines can come from it. pod
+	// holds the labels that the streams of the pod share: namespace, pod and the configured
 	// labels.
 	PodDeleted(pod matcher.Labels, t time.Time)
 }
 
 // Info describes the properties and abilities of a source.
 type Info struct {
-	// Local means that this machine's clock stamps the lines, whose times shift when it is set.
+	// Local means that lines get their times from this machine's clock. These times shift when
+	// the clock is set.
 	Local bool
 	// Remote means that the source reads from another process, such as the Kubernetes API or
 	// Loki. While that process is down, the source is reported as blind, but this process stays
 	// ready, because a restart would not help.
 	Remote bool
-	// Lateness is how late lines may arrive. The engine keeps the watermark behind the reported
-	// one by this time. Zero means rules.Lateness.
+	// Lateness is the longest delay with which a line may arrive. The engine subtracts it from
+	// the watermark that the source reports. Zero means rules.Lateness.
 	Lateness time.Duration
 	// UseRules sets the active rules of a source that reads only lines that they can match. The
 	// first call precedes Run. It must not block, and is safe for concurrent use.
@@ -98,14 +105,15 @@ type Members interface {
 	// until each member has a watermark. It may be called at any time after Restore.
 	Members() []string
 	// MemberServes returns a function that reports whether lines of the member can satisfy a
-	// selector. Its answers do not change. If the member's lines change, AddMember is called
-	// again. The function is safe for concurrent use.
+	// selector. Its answers do not change. If the member starts to read other lines, AddMember
+	// is called again. The function is safe for concurrent use.
 	MemberServes(member string) func(from rules.Selector) bool
 	// Behind returns the rules of a set that some members lack or have in another version, by
 	// the name of the rule. For such a rule, missing lines of these members mean nothing. It
 	// must not block.
 	Behind(set *rules.Set) map[string]Behind
-	// Saved is called when the last result of Positions is on disk, or if no state is kept.
+	// Saved is called when the last result of Positions is on disk. If no state is saved, it
+	// is called instead of saving.
 	Saved()
 }
 
@@ -146,7 +154,7 @@ type Status struct {
 	// "others".
 	LeftOut map[string]int64 `json:"left_out,omitempty"`
 	// Unread are the first hundred logs that exist but are not read, ordered by path.
-	// UnreadMore is the number of further ones.
+	// UnreadMore is the number of further unread logs.
 	Unread     []Unread `json:"unread,omitempty"`
 	UnreadMore int      `json:"unread_more,omitempty"`
 	// Logs is the number of existing logs, whether or not they are read. Zero means that the
@@ -173,7 +181,7 @@ type IdleReason string
 
 // Reasons why a source has nothing to read.
 const (
-	IdleNotInstalled IdleReason = "not_installed" // what the source watches does not exist here
+	IdleNotInstalled IdleReason = "not_installed" // the files or objects that the source reads do not exist here
 	IdleNoLogs       IdleReason = "no_logs"       // the configuration selects no logs
 	IdleUnreadable   IdleReason = "unreadable"    // logs exist, but all of them are refused
 	IdleNoLines      IdleReason = "no_lines"      // logs exist, but none ever had a line
@@ -194,7 +202,7 @@ type Condition struct {
 	Severity string            `json:"severity"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Detail   string            `json:"detail,omitempty"` // detail of one of the reports
-	Since    time.Time         `json:"since"`            // earliest start
+	Since    time.Time         `json:"since"`            // earliest start at a member
 	Count    int64             `json:"count,omitempty"`  // sum over all members; zero if not counted
 	Last     time.Time         `json:"last,omitzero"`
 	Members  []string          `json:"parts"` // members that report it, sorted
@@ -205,7 +213,7 @@ type Unread struct {
 	Path  string    `json:"path"`
 	Why   string    `json:"why"`
 	Since time.Time `json:"since"`
-	Holds bool      `json:"holds"` // whether the log may still be read, so that conclusions wait for it
+	Holds bool      `json:"holds"` // whether the log may still be read, so that decisions wait for it
 	// Name is the log as namespace/pod/container, or "" if only its path is known.
 	Name string `json:"name,omitempty"`
 }
@@ -231,7 +239,8 @@ type MemberStatus struct {
 	Refused time.Time `json:"refused,omitzero"`
 	// Reports are the member's open alerts about itself, sorted.
 	Reports []string `json:"reports,omitempty"`
-	// Idle explains why the member has nothing to read. It is "" if the member has something.
+	// Idle explains why the member has nothing to read. It is "" if the member has something
+	// to read.
 	Idle string `json:"idle,omitempty"`
 }
 

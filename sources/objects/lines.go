@@ -64,7 +64,8 @@ func (s subject) goneLine(o *object, f fact) string {
 	return logline.Format("object is gone", s.nameFields(o)...)
 }
 
-// nameFields returns the fields that name an object, and pod or node, like the labels of logs.
+// nameFields returns the fields that name an object. For a pod or a node, these include the
+// field pod or node, as in the labels of logs.
 func (s subject) nameFields(o *object) []string {
 	out := []string{"resource", string(s.resource), "kind", s.kind, "object", o.key(), "name", o.name}
 	switch s.resource {

@@ -27,8 +27,8 @@ type Machines struct {
 	Cluster   string `yaml:"cluster" bounds:"0,4096"`
 }
 
-// comparison is the state of the view machines. It is guarded by turn. Changes of last also
-// require mu.
+// comparison is the state of the view machines. It is guarded by Source.turn. Changes of last
+// also require Source.mu.
 type comparison struct {
 	nodes, machines *reader // readers of both kinds; nil if the view is not configured
 	at              time.Time

@@ -155,7 +155,8 @@ type rawState struct {
 	} `json:"terminated"`
 }
 
-// projectObject reads what is remembered. cut reports that some conditions or containers are not.
+// projectObject reads the remembered part of an object. cut reports whether some conditions or
+// containers were omitted because there are too many.
 func projectObject(k kind, in json.RawMessage) (o *object, cut bool, err error) {
 	var r raw
 	if err := json.Unmarshal(in, &r); err != nil {
@@ -219,7 +220,7 @@ func projectConditions(s rawStatus) (out []condition, cut bool) {
 	for _, form := range []json.RawMessage{jsonMember(s.V1Beta2, "conditions"), s.Conditions, jsonMember(old, "conditions")} {
 		var list []rawCondition
 		if json.Unmarshal(form, &list) != nil {
-			continue // they do not have the form of Kubernetes
+			continue // not a list in the form of Kubernetes conditions
 		}
 		for _, c := range list {
 			if c.Type == "" || known[c.Type] {
@@ -339,9 +340,10 @@ func projectLease(spec json.RawMessage) *lease {
 	return &lease{holder: internWord(r.Holder), valid: time.Duration(max(r.Seconds, 0)) * time.Second, renewed: r.Renewed, transitions: r.Transitions}
 }
 
-// followLast sets the state of l from the last state of the same Lease, which is nil if it is
-// new. l was read at t. A new Lease may have been abandoned long ago. A Lease from the saved
-// state may have been abandoned while this process did not run.
+// followLast sets the state of l from the last state of the same Lease. last is nil if the
+// Lease is new. l was read at t. The state of a new Lease is unknown, because its holder may
+// have gone long ago. So is the state of a Lease that was saved as held and not renewed since,
+// because its holder may have gone while this process did not run.
 func (l *lease) followLast(last *lease, t time.Time) {
 	l.since = t
 	switch {
@@ -383,11 +385,11 @@ type fact struct {
 	// value is compared to find changes. In the line of a change, the field was is the former
 	// value.
 	value word
-	// A change of the following fields is also written as a line.
+	// A change of one of the following fields is also written as a line.
 	reason word
 	since  time.Time
 	count  int32
-	// hidden is set if it is not yet known which line is right.
+	// hidden is set if the fact has no line yet, because it is not known which state holds.
 	hidden bool
 }
 

@@ -16,16 +16,18 @@ import (
 )
 
 const (
-	// lookEvery is the interval at which a kind that the API server lacks is looked for.
+	// lookEvery is the interval of the look-ups of a kind that the API server lacks.
 	lookEvery = time.Minute
 	// removedAfter is the time after which the objects of a missing kind count as gone. An API
 	// server that starts does not have all kinds yet.
 	removedAfter = 3 * time.Minute
-	// maxGap is the longest time between two proofs of progress in which a Lease could
-	// certainly be renewed. A longer time counts as maxGap. Proofs are normally some seven
-	// seconds apart.
+	// maxGap is the longest time between two responses of the API server that counts in full
+	// towards the staleness of a Lease. During a longer time, holders may not have reached the
+	// API server either, so only maxGap counts. Responses are normally about seven seconds
+	// apart.
 	maxGap = 10 * time.Second
-	// relistAfter is the shortest time between two lists of a kind with objects left out.
+	// relistAfter is the shortest time between two lists of a kind some objects of which are
+	// not remembered for lack of room.
 	relistAfter = 10 * time.Minute
 )
 
@@ -48,7 +50,7 @@ type reader struct {
 	stored   json.RawMessage   // encoded positions; nil if the facts have changed
 	synced   bool
 	absent   bool // whether the API server does not have the kind
-	leftOut  int  // number of objects for which room has no place
+	leftOut  int  // number of objects that are not remembered for lack of room
 	problem  string
 
 	missing time.Time // time since which the kind has been absent
@@ -82,8 +84,8 @@ func (r *reader) run(ctx context.Context) {
 	}
 }
 
-// recordAbsence records that the kind was absent at t. It returns the time until the next look.
-// After removedAfter, the known objects count as gone.
+// recordAbsence records that the kind was absent at t. It returns the time until the next
+// look-up. After removedAfter, the known objects count as gone.
 func (r *reader) recordAbsence(t time.Time) time.Duration {
 	r.s.turn.Lock()
 	if r.missing.IsZero() {
@@ -142,8 +144,8 @@ func (r *reader) Changed(in json.RawMessage) error {
 		last = nil
 	}
 	if last == nil {
-		// One object may have to be forgotten for another one. No line is written about it,
-		// because it still exists.
+		// If there is no room for the object, another one may have to be forgotten. No line is
+		// written about the other object, because it still exists.
 		victim, full := r.s.room.chooseVictim(o.namespace)
 		if full {
 			r.evictObject(o)

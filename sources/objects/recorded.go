@@ -59,7 +59,8 @@ func (r *Recorded) Namespace() string { return r.object.namespace }
 // Name returns the name of the object.
 func (r *Recorded) Name() string { return r.object.name }
 
-// Newest returns the time of the newest change of the object, zero if the object states none.
+// Newest returns the time of the newest change of the object, or the zero time if the object
+// states no time.
 func (r *Recorded) Newest() time.Time {
 	newest := r.renewed()
 	for _, f := range listFacts(r.object) {

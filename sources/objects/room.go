@@ -26,8 +26,8 @@ type room struct {
 	maxOut    int
 	held      map[string]map[place]struct{} // remembered objects of each namespace
 
-	// out are the objects that are left out, at most maxOut. outOf is their number in each
-	// namespace.
+	// out are the objects that are not remembered for lack of room, at most maxOut. outOf is
+	// their number in each namespace.
 	out   map[place]leftOut
 	outOf map[string]int64
 }

@@ -159,15 +159,15 @@ func (s *Source) advanceWatermark() {
 		at = absent
 	}
 	s.withLock(func() {
-		// The namespaces of streams that had no line for three intervals no longer have objects.
+		// If a stream had no line for three intervals, its namespace no longer has objects.
 		maps.DeleteFunc(s.streams, func(_ streamKey, st *stream) bool { return at.Sub(st.status.LastRead) > 3*s.cfg.Interval })
 		s.status.Watermark = at
 	})
 	s.pipe.AdvanceWatermark(s.cfg.Name, at)
 }
 
-// positions holds what was written about each object. It is saved, so that after a restart the
-// source finds what changed and what is gone.
+// positions holds the facts that were written about each object. It is saved, so that after a
+// restart the source finds facts that changed or no longer hold.
 type positions struct {
 	Kinds  map[string]json.RawMessage `json:"kinds,omitempty"` // encoded kindPositions, by kind
 	Losses map[string]sources.Loss    `json:"losses,omitempty"`
@@ -192,7 +192,7 @@ type saved struct {
 	lease *lease
 }
 
-// Positions returns what was written about each object. It does not block.
+// Positions returns the facts that were written about each object. It does not block.
 func (s *Source) Positions() json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()

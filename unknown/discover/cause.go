@@ -13,13 +13,15 @@ type cause struct {
 	key string
 	// words are the sorted words that distinguish this cause from others.
 	words []string
-	// remote reports that the text after the cause only describes how a request failed. All
-	// requests of a module that fail in this way fail to reach the same server.
+	// remote reports that the text after the cause only describes how a request failed, such
+	// as a timeout. All requests of a module that fail for this cause fail to reach the same
+	// server.
 	remote bool
 }
 
-// causeIn returns the cause that the template of a message and the template of its error state.
-// Go wraps errors as "what: what: why". The way in which a request failed is not a cause.
+// causeIn returns the cause that the template of a message and the template of its error
+// state. Go programs wrap errors in the form "action: action: reason". The way in which a
+// request failed is not a cause.
 func causeIn(message, err string) cause {
 	parts := strings.Split(strings.TrimSpace(strings.ToLower(message)), ": ")
 	if err != "" {

@@ -10,7 +10,8 @@ import (
 	"crowsnest/redact"
 )
 
-// Complaint is the error that one line reports, or the wait that it reports.
+// Complaint describes the error that a line reports, or the line's statement that the program
+// waits.
 type Complaint struct {
 	Level Level
 	// Key identifies the pattern. Lines that differ only in the parts that placeholders replace
@@ -77,7 +78,7 @@ func (r *ComplaintReader) Read(line string, red *redact.Redactor) (c Complaint, 
 }
 
 // judge reads a line like Read, but sets no texts. It accepts every level and every word that
-// complains. The Key equals that of Read unless the line contains secrets.
+// complains. The Key equals the Key that Read sets, unless the line contains secrets.
 func (r *ComplaintReader) judge(line string) (c Complaint, ok bool) {
 	if len(line) > maxComplaint { // the last word is dropped, because it may be half of a secret
 		line = line[:1+strings.LastIndexAny(line[:maxComplaint], " \n")]
@@ -131,7 +132,7 @@ func (r *ComplaintReader) describe(c *Complaint, red *redact.Redactor) {
 	}
 }
 
-// objectHash returns a hash of the object of the last line.
+// objectHash returns a hash of the object that the last line names.
 func (r *ComplaintReader) objectHash() uint64 {
 	return xxhash.Sum64String(r.read.Message + "\xff" + r.read.Error + "\xff" + r.object(r.first))
 }

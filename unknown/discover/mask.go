@@ -36,8 +36,8 @@ const kindIs = ", Kind="
 // maxQuoted is the greatest length of a quoted text that counts as a name.
 const maxQuoted = 253
 
-// spans splits a text into spans and appends them to dst in order. No word has a gap. White
-// space and punctuation are fixed.
+// spans splits a text into spans and appends them to dst in order. The spans of a word have no
+// gaps between them. White space and punctuation are fixed.
 func spans(dst []span, text string) []span {
 	for i := 0; i < len(text); {
 		c := text[i]
@@ -73,9 +73,9 @@ func spans(dst []span, text string) []span {
 	return dst
 }
 
-// quotedName returns the index of the quote that closes the one at i if the quoted text is a
-// name, and -1 otherwise. A backslash may precede it. A quoted sentence is masked like any
-// other text.
+// quotedName returns the index of the closing quote of the quote at i if the quoted text is a
+// name, or -1 otherwise. A backslash may precede the closing quote. A quoted sentence is
+// masked like any other text.
 func quotedName(text string, i int) int {
 	for k := i + 1; k < len(text) && k-i <= maxQuoted; k++ {
 		switch c := text[k]; {
@@ -283,7 +283,7 @@ func appendMasked(dst []byte, buf *[]span, text string) []byte {
 	return appendSpans(dst, *buf, text)
 }
 
-// appendSpans appends a text that consists of these spans, see appendMasked.
+// appendSpans is appendMasked for a text that is already divided into spans.
 func appendSpans(dst []byte, all []span, text string) []byte {
 	last, token := len(dst), len(dst) // starts of the previous and of the current token
 	end := func() {

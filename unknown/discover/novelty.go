@@ -14,8 +14,9 @@ const (
 	// other components must have written lines.
 	quietLines  = 200
 	quietBefore = 10 * time.Minute
-	// quietGaps is a multiple of the usual distance between lines of the complaint. It must
-	// have been absent for longer than that, because a rare complaint begins late by chance.
+	// quietGaps is a factor. The complaint must have been absent for longer than this multiple
+	// of the usual distance between its lines, because the first line of a rare complaint
+	// comes late by chance.
 	quietGaps = 2
 	// chronicPoints is added for a complaint that occurs in at least chronicShare of the
 	// windows of a component's log. The log must have chronicLines lines or last for

@@ -16,8 +16,9 @@ const (
 	// reads.
 	defaultPatterns = 5000
 	// shapeWords is the number of leading words that must be equal before two patterns are
-	// compared. Their numbers of words must be equal, too. Loggers put what happened first and
-	// what varies later, and placeholders have already replaced early variables.
+	// compared. Their numbers of words must be equal, too. A message usually states the event
+	// first and the parts that vary later. Placeholders have already replaced parts that vary
+	// early.
 	shapeWords = 3
 	// similarity is the minimum share of equal words in two messages of the same pattern. The
 	// algorithm Drain uses 0.4 for raw lines. Here placeholders have already made numbers and
@@ -35,7 +36,7 @@ const (
 const errorSeparator = "\x1f"
 
 // pattern stands for the complaints that have the same words apart from placeholders, with
-// statistics. Its texts and its place are those of the first line.
+// statistics. Its texts and its place come from the first line.
 type pattern struct {
 	Complaint
 	template, err redact.Text
@@ -53,7 +54,7 @@ type pattern struct {
 	home        *component
 	position    positions
 	spells      spells
-	used        int64 // number of lines of all patterns that had been read when the newest line was read
+	used        int64 // number of lines of all patterns that were counted before its newest line
 }
 
 func (p *pattern) words() []string {

@@ -273,8 +273,9 @@ func withTail(p *Proposal, _ parsedLine) bool {
 	return p.captures(`"`+name+`": ?"(?P<`+tail.Object+`>[\w.:/-]+)"`, tail.Object, tail.Value)
 }
 
-// capture builds an expression for a value that follows the text before. It reports whether the
-// expression captures the value. quote is the quote around the value, or 0 if there is none.
+// capture builds a regular expression for a value that follows the text in before. It reports
+// whether the expression captures the value. quote is the quote around the value, or 0 if
+// there is none.
 func (p *Proposal) capture(before, value string, quote byte) bool {
 	if quote != 0 {
 		before = strings.TrimRight(before[:len(before)-1], `\`)
@@ -304,8 +305,8 @@ func (p *Proposal) capture(before, value string, quote byte) bool {
 	return p.captures(regexp.QuoteMeta(word)+group, name, value)
 }
 
-// captures stores an expression and returns true if the expression captures the value in the
-// line.
+// captures stores a regular expression and returns true if the expression captures the value
+// in the line.
 func (p *Proposal) captures(expr, name, value string) bool {
 	re, err := regexp.Compile(expr)
 	if err != nil {

@@ -74,7 +74,7 @@ const (
 	namedPoints   = 0.5 // for an error in a line whose level is harmless
 	passingPoints = -1.0
 	retryPoints   = -0.5 // for a program that tries again, because the next attempt may succeed
-	// perCause is added for each cause in a message such as "what: why: why". A failed
+	// perCause is added for each cause in a message such as "action: reason: reason". A failed
 	// operation reports its cause, whereas a mere remark has none.
 	perCause  = 0.2
 	maxCauses = 5
@@ -99,8 +99,8 @@ type group struct {
 	module  string  // module of the first member
 	all     pattern // sums over the members
 	owners  []*component
-	// base is the sum of the group's own points. score is base with the points that higher
-	// groups cost.
+	// base is the sum of the group's own points. score is base plus the demotion for higher
+	// groups.
 	base, score  float64
 	higherGroups float64 // number of higher groups of the same components
 	why          []string
@@ -331,5 +331,5 @@ func (g *group) addAbove(o *group) {
 	g.higherGroups += share * float64(both) / float64(len(g.owners))
 }
 
-// demotion returns the points that higher groups cost.
+// demotion returns the negative points for higher groups of the same components.
 func (g *group) demotion() float64 { return perComponent * math.Log2(1+g.higherGroups) }

@@ -59,7 +59,7 @@ func (r *lineReader) read(line string, depth int) parsedLine {
 	}
 	line = strings.TrimRight(line, " \t\r\n")
 	out := r.parse(strings.TrimLeft(line, " \t"), line)
-	// A program that logs the output of another program keeps its lines whole.
+	// A program that relays the output of another program logs whole lines of this output.
 	if inner, ok := headerOf(out.Message); ok && depth > 0 && inner.end > 0 {
 		in := r.read(out.Message, depth-1)
 		if in.Error == "" {

@@ -37,8 +37,8 @@ func Skeleton(pack string, all []RuleSkeleton) string {
 	return fmt.Sprintf("pack: {name: %s, version: 0.1.0}\nrules:\n%s", pack, rules.String())
 }
 
-// Fitting returns the rule for the most specific of the proposals whose pack passes try. try
-// checks and tests a pack. If Alert of s is empty, the name is derived from the proposal.
+// Fitting returns s with the most specific proposal whose pack passes try. try checks and
+// tests a pack. If s.Alert is empty, the name is derived from the proposal.
 func Fitting(proposals []Proposal, s RuleSkeleton, try func(pack []byte) error) (RuleSkeleton, error) {
 	if len(proposals) == 0 {
 		return s, errors.New("the line has no constant text of at least 8 letters to match; use another line")
@@ -56,9 +56,9 @@ func Fitting(proposals []Proposal, s RuleSkeleton, try func(pack []byte) error) 
 	return s, fmt.Errorf("no rule for this line passes its tests; please report this: %w", err)
 }
 
-// PackFor returns the pack for a line of a pattern, with the rule that Fitting chooses.
-// template has the template of the message on its first line, and that of the error on its
-// second. labels are those of the line's stream.
+// PackFor returns the pack for a line of a pattern, with the rule that Fitting chooses. The
+// first line of template is the template of the message, and the second line is the template
+// of the error. labels are the labels of the line's stream.
 func PackFor(name, line, template string, labels map[string]string, try func(pack []byte) error) (string, error) {
 	s := RuleSkeleton{Labels: labels, Component: ComponentOf(labels)}
 	s.Label, s.Value = SelectorOf(labels)
@@ -214,8 +214,8 @@ func (w *writer) quiet() time.Duration {
 	return 20 * time.Minute
 }
 
-// withoutText returns a line in which the first word of text is replaced. The other words stay,
-// because an expression may match from there on.
+// withoutText returns a line in which the first word of text is replaced. The other words
+// stay, because the regular expression may match from the next word on.
 func withoutText(line, text string) string {
 	_, rest, _ := strings.Cut(text, " ")
 	return strings.ReplaceAll(line, text, "something "+rest)
@@ -277,8 +277,8 @@ func quoted(s string) string { return strconv.Quote(s) }
 // single writes a text in single quotes.
 func single(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// Distinct drops skeletons whose rule matches the same lines as that of an earlier skeleton. It
-// modifies all.
+// Distinct drops skeletons whose rule matches the same lines as the rule of an earlier
+// skeleton. It modifies all.
 func Distinct(all []RuleSkeleton) []RuleSkeleton {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(all, func(s RuleSkeleton) bool {

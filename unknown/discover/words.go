@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// weight is the severity of a word. Zero means that the word does not complain.
+// weight is the severity of a word. Zero means that the word does not indicate a failure.
 type weight int8
 
 // The weights of words. A soft word by itself only hints at a failure.
@@ -158,8 +158,8 @@ func (j *judgement) judge(text []byte) {
 	}
 }
 
-// add rates a word unless the previous word negates it. It also rates the pair of the previous
-// word and this one, which is both, because "no space" complains.
+// add rates a word unless the previous word negates it. both is the pair of the previous word
+// and this word. add also rates the pair, because "no space" indicates a failure.
 func (j *judgement) add(word, both []byte, negated bool) {
 	if !negated {
 		j.addRating(word)

@@ -67,7 +67,7 @@ func (s *Sentinel) follows(c *component, found []finding, now, proved int64) []e
 	return nil
 }
 
-// leads makes a further failure the first one of the alert.
+// leads makes f the first failure of the alert.
 func (a *alert) leads(f *finding) {
 	a.Patterns = slices.Insert(a.Patterns, 0, f.pattern.Key)
 	a.Cause, a.Object = f.cause, ""

@@ -26,7 +26,7 @@ const (
 var newNeeds = chain{count: 3, span: 2}
 
 // Proof returns the time up to which all lines of streams with these labels have been read. It
-// returns zero if a source of such streams is away. It must not call the Sentinel.
+// returns zero if a source of such streams is down. It must not call the Sentinel.
 type Proof func(labels map[string]string) time.Time
 
 type cause int

@@ -86,7 +86,7 @@ func (p *pattern) text() redact.Text {
 	return p.Template + ": " + p.Error
 }
 
-// add counts a line. settled means that the start of the line's pod was over.
+// add counts a line. settled means that the line's pod was no longer starting.
 func (p *pattern) add(c *discover.Complaint, object redact.Text, t, weight int64, settled bool) {
 	p.Level, p.Words = max(p.Level, c.Level), max(p.Words, c.Words)
 	p.Passes, p.Waits, p.Ends = c.Passes, c.Waits, p.Ends || c.Ends
