@@ -32,7 +32,7 @@ const (
 )
 
 // Deliveries holds the answers to the newest alerts. It shows people which receiver was
-// notified of which alert. Nothing depends on it, and it is not saved. Safe for concurrent use.
+// notified of which alert. It has no other use, and is not saved. Safe for concurrent use.
 type Deliveries struct {
 	mu  sync.Mutex
 	log *lru.Cache[episodes.Fingerprint, []Delivery]
@@ -94,8 +94,8 @@ func (l *Deliveries) Notified(fp episodes.Fingerprint, fired time.Time) int {
 	return n
 }
 
-// Answers returns a copy of the answers to an alert, ordered by the time of the first one. Some
-// may belong to earlier episodes of the same alert.
+// Answers returns a copy of the answers to an alert, ordered by the time of the first of the
+// merged answers. Some may belong to earlier episodes of the same alert.
 func (l *Deliveries) Answers(fp episodes.Fingerprint) []Delivery {
 	l.mu.Lock()
 	defer l.mu.Unlock()

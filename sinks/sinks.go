@@ -33,11 +33,12 @@ type EndpointStatus struct {
 	Endpoint string           `json:"endpoint"` // name of the endpoint, without credentials
 	Up       bool             `json:"up"`
 	Error    string           `json:"last_error,omitempty"`
-	Sent     int64            `json:"sent"`    // number of accepted alerts
-	Failed   map[string]int64 `json:"failed"`  // number of alerts that were refused or not delivered, by reason
-	Pending  int              `json:"pending"` // number of keys with a change that has not been accepted yet
-	// ClockSkew is how many seconds the endpoint's clock is ahead of ours, in whole seconds,
-	// according to its answers. If that clock is minutes behind, the ends of resolved alerts
+	Sent     int64            `json:"sent"`   // number of accepted alerts
+	Failed   map[string]int64 `json:"failed"` // number of alerts that were refused or not delivered, by reason
+	// number of alerts with a change that the endpoint has not accepted yet
+	Pending int `json:"pending"`
+	// ClockSkew is the number of whole seconds by which the endpoint's clock is ahead of ours,
+	// according to its responses. If that clock is minutes behind, the ends of resolved alerts
 	// are still in its future.
 	ClockSkew float64 `json:"clock_skew_seconds"`
 }

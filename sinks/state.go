@@ -28,7 +28,8 @@ const (
 type StateConfig struct {
 	// Resend is the time after which an accepted message is sent again. Zero means never.
 	Resend time.Duration
-	// MinFiring is how long an endpoint must have an episode as firing before its end is sent.
+	// MinFiring is the time for which an endpoint must have had an episode as firing before
+	// its end is sent.
 	MinFiring time.Duration
 	// ResolvedFor is the time for which an accepted end is sent again.
 	ResolvedFor time.Duration
@@ -40,15 +41,16 @@ type StateConfig struct {
 	// RefusedDelay is the time after which a refused message is sent again.
 	RefusedDelay time.Duration
 	// EachEpisode makes the state send every episode of a key, one after the other. Up to 16
-	// can wait. Without it, a new episode replaces the previous one.
+	// episodes of a key can wait. Without EachEpisode, a new episode replaces the previous
+	// one.
 	EachEpisode bool
 	// MaxKeys is the largest number of keys in the state. Zero means DefaultMaxKeys.
 	MaxKeys int
 }
 
 // State holds what still has to be sent to one endpoint, which is the newest message per
-// fingerprint. It is a state and not a queue. An update replaces its predecessor, so no outage
-// makes it grow.
+// fingerprint. A newer message replaces an older one with the same fingerprint, so no outage
+// makes the state grow.
 //
 // If the endpoint never accepted an ended episode as firing, State first sends it as firing,
 // and as resolved only MinFiring later. Otherwise a receiver that waits for a group_wait would
@@ -66,7 +68,7 @@ type State struct {
 
 	peers []*State  // states of the endpoints that notify the same people
 	up    bool      // whether the last request was answered
-	away  time.Time // time at which the endpoint stopped answering; zero if it answers or was not asked yet
+	away  time.Time // time at which the endpoint stopped responding; zero if it responds or has not been tried
 }
 
 // slot holds the newest message of one fingerprint, and records which messages the endpoint
@@ -74,17 +76,17 @@ type State struct {
 type slot struct {
 	ep      episodes.Episode
 	known   bool   // whether ep is complete; after a restart, it has only the fields of its Mark until Notify sets it
-	epoch   uint64 // number that changes with the episode
-	version uint64 // number that changes with every message
+	epoch   uint64 // number that changes when another episode of the key replaces the current one
+	version uint64 // version of the newest message, which changes with every message
 
 	accepted    time.Time // time at which the episode was first accepted as firing
 	alive       time.Time // time at which the episode was last accepted as firing
 	ended       time.Time // time at which the episode was first accepted as resolved
-	sent        time.Time // time at which a message was last accepted, in either form
-	sentVersion uint64    // version that was last accepted
+	sent        time.Time // time at which a message was last accepted, firing or resolved
+	sentVersion uint64    // version of the message that was last accepted
 	refused     time.Time // time at which a message was last refused; zero after one was accepted
 	imported    time.Time // time at which the slot was read from a saved state; zero if it was not
-	counted     bool      // whether the first acceptance of the episode was reported
+	counted     bool      // whether Accepted has returned the episode
 	dropped     bool      // whether nothing more is sent, because the endpoint refused the end or a peer sends it
 	later       []episodes.Episode
 	parked      time.Time // time until which Due and Next need not examine the slot; zero if they examine it
@@ -92,7 +94,8 @@ type slot struct {
 
 func (e *slot) isOver() bool { return e.ep.State != episodes.StateFiring }
 
-// isDisplaced reports whether the engine no longer follows the episode. Its end is unknown.
+// isDisplaced reports whether the engine dropped the episode for lack of room. Its end is then
+// unknown.
 func (e *slot) isDisplaced() bool { return e.isOver() && e.ep.Reason == episodes.ReasonDisplaced }
 
 // isEndUnknown reports whether e was displaced, so that its end is unknown and must not be
@@ -110,8 +113,8 @@ func (s *State) hasLapsed(e *slot, now time.Time) bool {
 // Message is one message to the endpoint.
 type Message struct {
 	Episode episodes.Episode
-	// Resolved is the form in which the episode is sent. An episode that has ended may have to
-	// be sent as firing first.
+	// Resolved is set if the episode must be sent as resolved, and not as firing. An episode
+	// that has ended may have to be sent as firing first.
 	Resolved bool
 	// New is set if the endpoint has not accepted the episode in this form yet.
 	New bool
@@ -161,7 +164,7 @@ func (s *State) updateSlot(ep episodes.Episode, now time.Time) {
 	case !old.ep.StartsAt.Equal(ep.StartsAt) || (old.isOver() && ep.State == episodes.StateFiring):
 		*old = slot{epoch: s.versions, refused: old.refused}
 	case old.isOver() && old.known && (!old.isDisplaced() || !old.ended.IsZero() || ep.Reason == episodes.ReasonDisplaced):
-		return // the end is already known, and is sent unchanged
+		return // the end is already known, and continues to be sent unchanged
 	}
 	old.ep, old.known, old.version = ep, true, s.versions
 }
@@ -172,7 +175,8 @@ func (s *State) endDisplaced(old *slot, ep episodes.Episode, now time.Time) {
 		endLast(old.later, ep, now)
 		return
 	}
-	known := old != nil && old.isDisplaced() && old.ended.IsZero() && ep.State == episodes.StateDropped // the end has finally become known
+	// the end of the displaced episode has become known
+	known := old != nil && old.isDisplaced() && old.ended.IsZero() && ep.State == episodes.StateDropped
 	if old == nil || old.isOver() && !known {
 		return
 	}
@@ -188,9 +192,9 @@ func (s *State) endDisplaced(old *slot, ep episodes.Episode, now time.Time) {
 }
 
 // makeRoom makes room for one more key, and reports whether there is room. It first drops the
-// accepted ends, the oldest first. Then it drops ends that were not accepted, the oldest of the
-// namespace that has the most of them. It never drops an open episode. It drops several slots
-// at once, because it looks at every slot.
+// accepted ends, the oldest first. Then it drops ends that were not accepted, the oldest of
+// the namespace that has the most of them. It never drops an open episode. It drops several
+// slots at once, because each call examines every slot.
 func (s *State) makeRoom() bool {
 	if len(s.slots) < s.cfg.MaxKeys {
 		return true
@@ -401,8 +405,8 @@ func (s *State) isDone(e *slot, now time.Time) bool {
 	return at.Sub(e.ended) > 2*s.cfg.ResolvedFor && !s.owedElsewhere(e)
 }
 
-// Next returns a time, possibly in the past, before which Due returns nothing. It returns false
-// if there is no such time.
+// Next returns the earliest time at which Due may return messages. The time may be in the
+// past. Next returns false if no message will become due.
 func (s *State) Next(now time.Time) (time.Time, bool) {
 	next, found := s.wakeAt.Add(s.cfg.Resend/12), !s.wakeAt.IsZero()
 	for _, e := range s.live {
@@ -413,8 +417,8 @@ func (s *State) Next(now time.Time) (time.Time, bool) {
 	return next, found
 }
 
-// Canary returns a message that the endpoint accepted before and should accept again. With it,
-// a bad alert can be distinguished from an endpoint that refuses everything.
+// Canary returns a message that the endpoint accepted before and should accept again. A caller
+// sends it to distinguish a bad alert from an endpoint that refuses everything.
 func (s *State) Canary() (Message, bool) {
 	var best *slot
 	for _, e := range s.live {
@@ -431,8 +435,8 @@ func (s *State) Canary() (Message, bool) {
 // An ended alert is kept for half an hour after its last message, during which it is only
 // repeated. Its slot is parked, because otherwise every call of Due would examine it.
 
-// findSlot returns the slot of a fingerprint, or nil if there is none. It wakes the slot,
-// because the caller changes it.
+// findSlot returns the slot of a fingerprint, or nil if there is none. It unparks the slot,
+// because the caller may change it.
 func (s *State) findSlot(fp episodes.Fingerprint) *slot {
 	e := s.slots[fp]
 	if e != nil {
@@ -500,7 +504,8 @@ func (s *State) wakeAll() {
 	s.wakeAt = time.Time{}
 }
 
-// maxLater is the largest number of episodes of one key that wait for an earlier one.
+// maxLater is the largest number of episodes of one key that wait until an earlier episode was
+// sent.
 const maxLater = 16
 
 // keepForLater keeps ep if the end of an earlier episode of its key still has to be sent. It
@@ -625,10 +630,10 @@ func (s *State) Restarted(then, now time.Time) {
 	}
 }
 
-// StateStats are counts of the content of a State.
+// StateStats are counters of a State.
 type StateStats struct {
 	Keys    int
-	Pending int   // number of keys with a change that has not been accepted yet
+	Pending int   // number of keys with a change that the endpoint has not accepted yet
 	Evicted int64 // number of changes that were dropped because MaxKeys was reached
 }
 

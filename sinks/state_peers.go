@@ -7,10 +7,10 @@ import (
 	"crowsnest/internal/times"
 )
 
-// SetPeers sets the states of the other endpoints that notify the same people, which are the
-// other members of a cluster. If one endpoint has held an episode for long enough to notify about
-// it, the episode counts as notified at all of them. States of one cluster must be guarded by the same
-// mutex.
+// SetPeers sets the peers of s. These are the states of the other members of the endpoint's
+// cluster, which notify the same people. If one endpoint has held an episode for long enough
+// to notify about it, the episode counts as notified at all of them. States of one cluster
+// must be guarded by the same mutex.
 func (s *State) SetPeers(peers []*State) { s.peers = peers }
 
 // Reached records whether the endpoint answered at now. An endpoint that does not answer may
@@ -34,7 +34,8 @@ func (s *State) wasNotified(e *slot, now time.Time) bool {
 	return !times.Later(e.alive, e.ended).Before(enough) || s.up && !now.Before(enough)
 }
 
-// anyPeerSlot reports whether f returns true for a peer and its slot of the same episode.
+// anyPeerSlot reports whether f returns true for at least one peer. f gets the peer and its
+// slot of the episode in e.
 func (s *State) anyPeerSlot(e *slot, f func(p *State, o *slot) bool) bool {
 	for _, p := range s.peers {
 		if o := p.slots[e.ep.Fingerprint]; o != nil && o.ep.StartsAt.Equal(e.ep.StartsAt) && f(p, o) {
@@ -50,13 +51,13 @@ func (s *State) notifiedElsewhere(e *slot, now time.Time) bool {
 	return s.anyPeerSlot(e, func(p *State, o *slot) bool { return p.wasNotified(o, now) })
 }
 
-// servedElsewhere reports whether a peer has notified of e and answers. It will then notify of
-// the end too.
+// servedElsewhere reports whether a peer has notified of e and responds. Such a peer will also
+// notify of the end.
 func (s *State) servedElsewhere(e *slot, now time.Time) bool {
 	return s.anyPeerSlot(e, func(p *State, o *slot) bool { return p.wasNotified(o, now) && (p.away.IsZero() || !o.ended.IsZero()) })
 }
 
-// PeerUp reports whether a peer answers, so that it can notify people.
+// PeerUp reports whether a peer responds, so that it can notify people.
 func (s *State) PeerUp() bool {
 	return slices.ContainsFunc(s.peers, func(p *State) bool { return p.up })
 }

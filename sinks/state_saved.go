@@ -17,15 +17,15 @@ type Mark struct {
 	Fingerprint string
 	StartsAt    time.Time // start of the episode in nanoseconds, because it identifies the episode
 	Over        bool
-	// times in milliseconds; zero means never
+	// The times are in milliseconds. Zero means never.
 	Accepted, Alive, Ended, Sent time.Time
 }
 
-// MarshalJSON encodes the mark as a list, which is short. A snapshot may contain thousands of
+// MarshalJSON encodes the mark as a short list, because a snapshot may contain thousands of
 // marks, one for each endpoint and alert.
 func (m Mark) MarshalJSON() ([]byte, error) {
 	b := append(make([]byte, 0, 96), '[', '"')
-	b = append(b, m.Fingerprint...) // the fingerprint is hexadecimal
+	b = append(b, m.Fingerprint...) // a hexadecimal fingerprint needs no escapes
 	b = strconv.AppendInt(append(b, '"', ','), m.StartsAt.UnixNano(), 10)
 	b = strconv.AppendBool(append(b, ','), m.Over)
 	for _, t := range []time.Time{m.Accepted, m.Alive, m.Ended, m.Sent} {
@@ -173,8 +173,9 @@ func WallTime(t, now time.Time) time.Time {
 	return now.Add(t.Sub(now)).UTC().Round(0)
 }
 
-// FromWallTime converts a result of WallTime back. The age of t at now stays the same even if
-// the clock is set later. Times later than now become now.
+// FromWallTime converts a result of WallTime back to a time with a monotonic clock. The age of
+// t at now then stays the same even if the wall clock is set later. Times later than now
+// become now.
 func FromWallTime(t, now time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}

@@ -11,17 +11,17 @@ import (
 	"crowsnest/agent/wire"
 )
 
-// reportRetry is the pause after the aggregator did not accept a report.
+// reportRetry is the pause before a report that failed is sent again.
 const reportRetry = 5 * time.Second
 
 // reporter holds the agent's report about itself. It is guarded by Sink.mu.
 type reporter struct {
-	latest wire.Report      // newest report of the daemon
-	missed []wire.Condition // conditions that ended before the aggregator received them
+	latest wire.Report      // newest report that the daemon passed to Report
+	missed []wire.Condition // counted conditions that ended before the aggregator received them
 
 	body          []byte          // encoded report, including the missed conditions
 	digest        string          // digest of body
-	sent          map[string]bool // keys of the conditions that the aggregator accepted
+	sent          map[string]bool // keys of the conditions that the aggregator has received
 	posted        string          // digest of the last accepted report
 	token         string          // identifier that the aggregator returned for the last accepted report
 	requiredBatch uint64          // number of the batch that the aggregator must accept before the report is sent
@@ -111,7 +111,7 @@ func (w *sender) sendReport(ctx context.Context, token string) {
 		s.builder.Whole[rule] = true
 	}
 	if digest != r.digest {
-		return // The report has changed in the meantime. The next report contains everything.
+		return // Report has replaced the report in the meantime, so the next call sends the new one.
 	}
 	r.sent = map[string]bool{}
 	for i := range r.latest.Conditions {

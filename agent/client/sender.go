@@ -22,15 +22,15 @@ const (
 	idleEvery     = 2 * time.Second
 	firstRetry    = 200 * time.Millisecond
 	maxRetryDelay = 2 * time.Second
-	maxRetryAfter = 30 * time.Second // longest Retry-After that is respected
+	maxRetryAfter = 30 * time.Second // longest Retry-After of the aggregator that is respected
 
 	// longest duration of the shutdown, including the last message to the aggregator
 	stopWithin     = 2500 * time.Millisecond
 	askClosing     = 100 * time.Millisecond // interval between messages during the shutdown
 	goodbyeTimeout = 400 * time.Millisecond
 
-	maxResponse = 64 << 10 // largest number of bytes of a response
-	maxExcerpt  = 300      // number of bytes of a response that an error shows
+	maxResponse = 64 << 10 // largest size of a response, in bytes
+	maxExcerpt  = 300      // number of bytes of a response that an error message contains
 )
 
 // Reasons why a message was not accepted, as they appear in metrics and in the API.
@@ -64,7 +64,7 @@ type sender struct {
 	newest       uint64 // number of the newest batch that was sent
 	failures     int    // number of consecutive failures
 	holdsHits    bool   // whether the open batch has hits that are not due yet
-	triedTargets int    // number of targets that were tried since a message was accepted
+	triedTargets int    // number of addresses that were tried since the aggregator last accepted a message
 	reconnectAt  time.Time
 	closing      bool
 	buf          []byte
@@ -113,8 +113,8 @@ func (w *sender) sendNext(ctx context.Context) time.Duration {
 	return wait
 }
 
-// nextMessage returns the message that is due and the number of its hits. If no message is due,
-// it returns the time until one is.
+// nextMessage returns the message that is due and the number of its hits. If no message is
+// due, it returns the time until the next one is.
 func (w *sender) nextMessage() (*wire.Message, int, time.Duration) {
 	s := w.s
 	now := s.now()
@@ -216,7 +216,6 @@ func (w *sender) closeConnection(ctx context.Context) {
 	w.send(ctx, w.s.shutdownMessage())
 }
 
-// isSafe reports whether the aggregator has all hits on disk.
 func (s *Sink) isSafe() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,11 +1,11 @@
-// Package client is the agent's end of the connection to the aggregator. It sends the hits of a
-// node and decides nothing.
+// Package client is the agent's end of the connection to the aggregator. It sends the hits of
+// a node and decides nothing.
 //
 // Hits are sent in numbered batches. The agent keeps each batch until the aggregator has it on
-// disk, and sends it again after a failure. The size of the kept batches is limited. When the
-// limit is reached, the agent stops reading, so the log files serve as the buffer. Checkpoint
-// and AckedBatch connect the agent's positions with the batches. Positions may be saved as soon
-// as all batches before them are on the aggregator's disk.
+// disk, and sends it again after a failure. The total size of these batches is limited. When
+// they reach the limit, the agent stops reading, so the log files serve as the buffer.
+// Checkpoint and AckedBatch connect the agent's positions with the batches. Positions may be
+// saved as soon as all batches before them are on the aggregator's disk.
 package client
 
 import (
@@ -55,8 +55,8 @@ type batch struct {
 // sourceMark is the watermark of one source, which is the time up to which the source was
 // read. Its times are by the sink's steady clock.
 type sourceMark struct {
-	extraLateness time.Duration // lateness of the source in excess of the lateness that the aggregator assumes
-	readUpTo      time.Time     // watermark; zero if the source has none yet
+	extraLateness time.Duration // part of the source's lateness that exceeds the lateness that the aggregator assumes
+	readUpTo      time.Time     // time up to which the source was read; zero if unknown
 	lagging       []matcher.LaggingStream
 }
 
@@ -81,7 +81,7 @@ type Sink struct {
 	accepted       uint64  // number of the newest batch that the aggregator accepted
 	acked          uint64  // number of the newest batch on the aggregator's disk
 	released       bool    // whether Wait no longer blocks because reading stops for good
-	dropped        bool    // whether hits were dropped after the release, so that no later checkpoint is safe
+	dropped        bool    // whether hits were dropped after Release, so that no later checkpoint may be saved
 	sources        map[string]sourceMark
 	waiting        int // number of callers in Wait
 	blockedSince   time.Time
@@ -101,17 +101,18 @@ type Stats struct {
 	Batches    int  // number of batches that the aggregator has not saved
 	Accepted   int64
 	Resent     int64 // number of batches that were sent again
-	Lost       int64 // number of hits that the aggregator could not read
+	Lost       int64 // number of hits that the aggregator refused as malformed
 	Blocked    bool  // whether reading waits for the aggregator
 	BlockedFor time.Duration
-	LastAnswer time.Time // time of the newest answer; zero if there is none
-	LastAck    time.Time // time at which more batches last reached the aggregator's disk; zero if never
+	LastAnswer time.Time // time of the newest response; zero if there is none
+	LastAck    time.Time // time at which the aggregator last reported further batches as saved; zero if never
 	LastError  string    // error of the newest message; empty if the aggregator accepted the message
 	LastReason string    // reason of LastError, such as "auth"
-	// ReportError is the reason why the aggregator refuses the agent's reports, or empty.
+	// ReportError is the reason why the aggregator refuses the agent's reports. It is empty if
+	// the aggregator accepts them.
 	ReportError string
-	// Twofold is the time since which two aggregators have been answering at Endpoint, or zero
-	// if only one does.
+	// Twofold is the time since which two aggregators have been answering at Endpoint. It is
+	// zero if only one answers.
 	Twofold time.Time
 }
 
@@ -173,7 +174,7 @@ func (s *Sink) Take(found []matcher.Hit) {
 	s.wakeSender()
 }
 
-// sealBatch closes the open batch. The caller holds mu.
+// sealBatch completes the open batch, so that it can be sent. The caller holds mu.
 func (s *Sink) sealBatch() {
 	n := s.builder.Len()
 	if n == 0 {
@@ -190,7 +191,7 @@ func (s *Sink) sealBatch() {
 // The caller holds mu.
 func (s *Sink) isFull() bool { return s.keptBytes+s.builder.Size() >= s.maxUnacked }
 
-// wakeSender makes the sender look for something to send. It does not block.
+// wakeSender makes the sender check whether there is something to send. It does not block.
 func (s *Sink) wakeSender() {
 	select {
 	case s.wake <- struct{}{}:
@@ -215,8 +216,8 @@ func (s *Sink) Wait() {
 }
 
 // Release ends all current and later calls of Wait, because the sources stop. From then on,
-// hits beyond the limit are dropped, and no later checkpoint is safe. The next process
-// therefore reads them again.
+// hits beyond the limit are dropped, and Checkpoint returns false. The next process therefore
+// reads the lines of these hits again.
 func (s *Sink) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,7 +253,6 @@ func (s *Sink) AdvanceWatermark(source string, t time.Time, lagging ...matcher.L
 	}
 }
 
-// shiftLagging returns copies of the streams, with their times shifted by d.
 func shiftLagging(all []matcher.LaggingStream, d time.Duration) []matcher.LaggingStream {
 	out := slices.Clone(all)
 	for i := range out {
@@ -295,9 +295,10 @@ func (s *Sink) readUpTo() (upTo time.Time, lagging []matcher.LaggingStream) {
 	return upTo, matcher.BoundLagging(lagging)
 }
 
-// Checkpoint seals the open batch and returns its number. When AckedBatch reaches this number,
-// all hits that were accepted so far are safe. It returns false if they never will be. The
-// caller ensures that no hits are accepted during the call.
+// Checkpoint completes the open batch and returns its number. When AckedBatch reaches this
+// number, the aggregator has all hits on disk that were accepted so far. Checkpoint returns
+// false if this will never happen. The caller ensures that no hits are accepted during the
+// call.
 func (s *Sink) Checkpoint() (uint64, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -313,7 +314,8 @@ func (s *Sink) AckedBatch() uint64 {
 	return s.acked
 }
 
-// acknowledge records which batches the aggregator has accepted and saved. The caller holds mu.
+// acknowledge records which batches the aggregator has accepted and saved. The caller holds
+// mu.
 func (s *Sink) acknowledge(a wire.Answer, now time.Time) {
 	s.accepted = min(a.Taken, s.sealed)
 	upTo := min(a.Saved, s.accepted)
@@ -328,8 +330,9 @@ func (s *Sink) acknowledge(a wire.Answer, now time.Time) {
 	s.room.Broadcast()
 }
 
-// emptyBatch removes the hits from a batch that the aggregator cannot read. Otherwise later
-// batches would wait for it forever. The caller holds mu.
+// emptyBatch removes the hits from a batch that the aggregator cannot read. Without this,
+// later batches would wait forever, because batches are accepted in order. The caller holds
+// mu.
 func (s *Sink) emptyBatch(sequence uint64) {
 	for i := range s.unsavedBatches {
 		if b := &s.unsavedBatches[i]; b.sequence == sequence {

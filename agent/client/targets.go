@@ -12,7 +12,7 @@ import (
 
 const (
 	nextTarget     = 50 * time.Millisecond // pause before the next address is tried
-	maxTargets     = 64                    // largest number of addresses
+	maxTargets     = 64                    // largest number of addresses that are tried
 	resolveTimeout = 2 * time.Second
 	// reconnectEvery is the average interval at which the sender reconnects. A Service chooses
 	// a process for each connection, so a sender that never reconnects would not notice that
@@ -29,14 +29,14 @@ type target struct{ url, host, ip string }
 
 // targets are the addresses of the aggregator and its standby. It is safe for concurrent use.
 type targets struct {
-	urls   []string
-	lookup func(ctx context.Context, host string) ([]string, error) // resolver; nil if host names are not resolved here
+	urls []string
+	// resolver of host names; nil if the agent does not resolve them itself
+	lookup func(ctx context.Context, host string) ([]string, error)
 
 	mu      sync.Mutex
 	current target // current target; the zero value means any address of the first URL
 }
 
-// baseURL returns the base address of the current target.
 func (t *targets) baseURL() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,7 +63,7 @@ func (t *targets) useNext(ctx context.Context) int {
 	all := t.listTargets(ctx)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := slices.Index(all, t.current) // -1 if the target no longer exists or none was chosen yet
+	i := slices.Index(all, t.current) // -1 if the current target no longer exists or none was chosen yet
 	if t.current.url == "" && len(all) > 1 {
 		i = 0 // so far, the dialer probably used the first address of the resolver
 	}
@@ -71,7 +71,6 @@ func (t *targets) useNext(ctx context.Context) int {
 	return len(all)
 }
 
-// listTargets returns all targets.
 func (t *targets) listTargets(ctx context.Context) []target {
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()

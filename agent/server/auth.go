@@ -20,7 +20,8 @@ type caller struct {
 	reviewed time.Time // time at which the API server accepted its token; zero if the API server was not asked
 }
 
-// checkNode returns the reason why the caller may not send for a node, or nil.
+// checkNode returns the reason why the caller may not send for a node. It returns nil if it
+// may.
 func (c *caller) checkNode(node string) *refusal {
 	if c.nodes == nil || slices.Contains(c.nodes, node) {
 		return nil
@@ -62,7 +63,8 @@ func (s *Source) authenticate(r *http.Request) (*caller, *refusal) {
 	return who, nil
 }
 
-// checkOperator returns why a request about a node does not come from an operator, or nil.
+// checkOperator returns the reason why a request about a node is refused, because it does not
+// come from an operator. It returns nil if it does.
 func (s *Source) checkOperator(r *http.Request, node string) *refusal {
 	switch {
 	case s.cfg.AdminTokenFile != "":
@@ -82,14 +84,14 @@ func bearerToken(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// tokenAge is the time for which a token is used before its file is read again.
+// tokenAge is the time for which the content of a token file is cached.
 const tokenAge = 5 * time.Second
 
 // tokenFile is a token in a file that may be replaced at any time. Safe for concurrent use.
 type tokenFile struct {
 	path   string // path of the file; if empty, every request is accepted
-	key    string // configuration key of path
-	reason string // reason with which requests are refused
+	key    string // configuration key that sets path
+	reason string // reason for refusals, as it appears in metrics
 	fix    string // advice for requests without a valid token
 	now    func() time.Time
 
@@ -99,7 +101,8 @@ type tokenFile struct {
 	read time.Time
 }
 
-// checkToken returns the reason why a request with this token is refused, or nil.
+// checkToken returns the reason why a request with this token is refused. It returns nil if
+// the token is valid.
 func (f *tokenFile) checkToken(token string) *refusal {
 	if f.path == "" {
 		return nil

@@ -163,10 +163,9 @@ func (h *handler) handleBatch(ctx context.Context, n *node, m *wire.Message) *re
 	return nil
 }
 
-// outcome is the result of handling a batch.
 type outcome struct {
 	wire.Outcome
-	shift   time.Duration // duration that was added to the times of the hits
+	shift   time.Duration // duration that was added to the times of the hits, to correct the agent's clock
 	rest    []byte        // encoded batch of the hits whose rules the aggregator has not loaded
 	unknown int           // number of hits in rest
 }

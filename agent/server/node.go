@@ -20,27 +20,31 @@ type node struct {
 	busy sync.Mutex
 	name string
 
-	instance string // random name of the agent's process; "" if no agent has sent yet
-	accepted uint64 // number of the newest accepted batch of the instance
+	instance string // random name of the agent's process; "" if no agent has sent a message yet
+	accepted uint64 // number of the newest batch that was accepted from this instance
 	copied   uint64 // number of the newest batch that the last result of Positions contains
-	saved    uint64 // number of the newest batch on disk
+	saved    uint64 // number of the newest batch on the aggregator's disk
 
-	known         bool      // whether the pipeline waits for the node's watermark
-	hasObject     bool      // whether the API server ever had a Node with this name
-	heard         time.Time // time of the agent's newest message
-	left          bool      // whether the agent announced its shutdown
-	watermark     time.Time
-	lagging       []matcher.LaggingStream // lagging streams; the slice is never changed in place
-	clock         agentClock
-	clockSetAhead time.Duration // how far the node's clock was set ahead since its agent started, as reported
-	refused       time.Time     // time at which another agent with this name was last refused
-	who           caller        // identity of the agent
+	known     bool      // whether the pipeline waits for the node's watermark
+	hasObject bool      // whether the API server once had a Node with this name
+	heard     time.Time // time of the agent's newest message
+	left      bool      // whether the agent announced its shutdown
+	watermark time.Time
+	lagging   []matcher.LaggingStream // lagging streams; the slice is never changed in place
+	clock     agentClock
+	// duration by which the node's clock was set ahead since its agent started, as the agent
+	// reports
+	clockSetAhead time.Duration
+	refused       time.Time // time at which another agent with this name was last refused
+	who           caller    // authenticated identity of the agent
 
-	conditions map[string]condition // reported conditions, by key
-	rules      map[string]string    // reported digests of rules, by name; nil if there are none
-	digest     string               // digest of the instance's report; "" if there is no report
-	idle       string               // reported reason why the agent has nothing to read
-	unread     []string             // sorted selectors that none of the agent's streams satisfies; the slice is never changed in place
+	conditions map[string]condition // conditions that the agent reported, by key
+	rules      map[string]string    // digests of the rules that the agent reported, by name; nil if it reported none
+	digest     string               // digest of the report that this instance sent; "" if there is no report
+	idle       string               // reason that the agent reports for having nothing to read
+	// selectors of rules that match none of the agent's streams, sorted; the slice is never
+	// changed in place
+	unread []string
 }
 
 // isRemoved reports whether n is no longer among the known nodes. The caller holds mu.
@@ -70,9 +74,9 @@ func (s *Source) hasExpired(n *node, now time.Time) bool {
 const (
 	// clockSamples is the number of messages that are used for an estimate.
 	clockSamples = 8
-	// clockTolerance is the difference of two clocks up to which it is not corrected. A
-	// correction has an error as large as the delay of messages, so it would disorder the lines
-	// of nodes whose clocks agree.
+	// clockTolerance is the difference of two clocks up to which no correction is made. A
+	// correction has an error as large as the delay of messages, so it would disorder the
+	// lines of nodes whose clocks agree.
 	clockTolerance = 2 * time.Second
 	// clockDelay is longer than any message takes to reach this process.
 	clockDelay = 10 * time.Second
@@ -90,7 +94,7 @@ type agentClock struct {
 	// clocks.
 	samples []time.Duration
 	// ahead is the correction that is in use. It changes only if the estimate moves by
-	// clockTolerance, so that a line that is sent twice keeps its time.
+	// clockTolerance, so that the time of a line does not change when the line is sent twice.
 	ahead time.Duration
 }
 

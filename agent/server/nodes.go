@@ -15,24 +15,24 @@ import (
 // problem.
 const unsureAfter = 30 * time.Second
 
-// Nodes makes the source watch the Nodes of its cluster. The source then no longer waits for an
-// agent whose Node was deleted, or that said goodbye on a cordoned Node. It still waits for a
-// Node that is only unreachable, and for every node while the API server cannot be reached. It
-// needs list and watch of nodes.
+// Nodes makes the source watch the Nodes of its cluster. The source then no longer waits for
+// an agent whose Node was deleted, or that announced its shutdown on a cordoned Node. It still
+// waits for a Node that is only unreachable, and for every node while the API server cannot be
+// reached. It needs list and watch of nodes.
 type Nodes struct {
 	// Kubeconfig is the path of a file. The default is the service account of the pod that this
 	// program runs in.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 }
 
-// presence is what is known about a Node.
+// presence is the state of a Node, as far as the API server shows it.
 type presence int
 
 const (
-	unsure   presence = iota // the API server does not answer
-	absent                   // The Node does not exist.
-	present                  // The Node exists.
-	cordoned                 // The Node exists and is unschedulable.
+	unsure presence = iota // the API server does not answer
+	absent
+	present
+	cordoned // the Node exists and is unschedulable
 )
 
 // nodeWatch knows the Nodes of a cluster. It is safe for concurrent use. Listing, Listed,
@@ -42,8 +42,8 @@ type nodeWatch struct {
 
 	mu     sync.Mutex
 	nodes  map[string]presence
-	listed map[string]presence // Nodes of the current list; nil if no list is in progress
-	synced bool                // whether nodes is the complete set of Nodes
+	listed map[string]presence // Nodes of the list in progress; nil if no list is in progress
+	synced bool                // whether nodes contains all Nodes of the cluster
 	since  time.Time           // time since which synced has been false
 	err    error
 }
@@ -63,7 +63,7 @@ func (w *nodeWatch) run(ctx context.Context) {
 	w.watcher.Run(ctx)
 }
 
-// presence returns the state of a Node. A nil watch always returns unsure.
+// presence returns the state of a Node. A nil *nodeWatch always returns unsure.
 func (w *nodeWatch) presence(name string) presence {
 	if w == nil {
 		return unsure
@@ -126,14 +126,14 @@ func (w *nodeWatch) setNode(object json.RawMessage, deleted bool) error {
 	return nil
 }
 
-// Listing starts a list. Until the list is complete, the known Nodes remain.
+// Listing starts a list. The known Nodes remain valid until the list is complete.
 func (w *nodeWatch) Listing() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.listed = map[string]presence{}
 }
 
-// Changed records a Node.
+// Changed adds or updates a Node.
 func (w *nodeWatch) Changed(object json.RawMessage) error { return w.setNode(object, false) }
 
 // Deleted removes a Node.
@@ -155,7 +155,7 @@ func (w *nodeWatch) Passed() {
 	w.synced, w.err = w.nodes != nil && w.listed == nil, nil
 }
 
-// Failed records that the Nodes are unknown.
+// Failed records that the state of the Nodes is unknown.
 func (w *nodeWatch) Failed(err error, _ bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -14,15 +14,15 @@ import (
 	"crowsnest/sources"
 )
 
-// endedFor is the time for which a condition is shown that had already ended when it was
+// endedFor is the time for which a condition is shown if it had already ended when it was
 // reported.
 const endedFor = 15 * time.Minute
 
 // maxDetailed is the number of nodes whose details are shown for a condition.
 const maxDetailed = 3
 
-// alertBlind is the name of the condition that explains why a node makes no progress. It is
-// shown in the state of that node, and not in Conditions.
+// alertBlind is the name of the condition that says why an agent does not read its logs. It is
+// shown in the state of the node, and not in Conditions.
 const alertBlind = "CrowsnestBlind"
 
 // condition is a condition of a node, with the time at which it was last reported.
@@ -54,7 +54,6 @@ func (h *handler) handleReport(_ context.Context, body []byte, who *caller) (any
 	return answer, why
 }
 
-// reportingNode returns the node of a report. The caller holds mu.
 func (s *Source) reportingNode(r *wire.Report) (*node, *refusal) {
 	n := s.nodes[r.Node]
 	if n == nil || n.instance != r.Instance {
@@ -73,7 +72,7 @@ func (h *handler) setUnread(r *wire.Report) *refusal {
 	if why != nil {
 		return why
 	}
-	n.busy.Lock() // so that the node is not removed during the call
+	n.busy.Lock() // prevents the removal of the node during the call
 	defer n.busy.Unlock()
 	changed := false
 	s.withLock(func() {
@@ -100,7 +99,8 @@ func (s *Source) acceptReport(r *wire.Report, digest string, set *rules.Set) (wi
 	before := n.conditions
 	n.conditions = make(map[string]condition, len(r.Conditions))
 	for _, c := range r.Conditions {
-		c.Last = times.Earlier(c.Last, now) // a time in the future must not make the condition the newest one for years
+		// a time in the future would make the condition the newest one for a long time
+		c.Last = times.Earlier(c.Last, now)
 		n.conditions[c.Key()] = condition{c, now}
 	}
 	for key, c := range n.conditions {

@@ -21,14 +21,17 @@ import (
 const defaultAudience = "crowsnest"
 
 const (
-	reviewAgain   = time.Minute      // age of a valid token's verdict at which the token is reviewed again
-	reviewGrace   = time.Hour        // age up to which such a verdict counts while the API server is unreachable
-	refusedFor    = 10 * time.Second // age of an invalid token's verdict at which the token is reviewed again
+	reviewAgain = time.Minute // age at which the verdict on a valid token is renewed
+	// age up to which the verdict on a valid token counts while the API server is unreachable
+	reviewGrace   = time.Hour
+	refusedFor    = 10 * time.Second // age at which the verdict on an invalid token is renewed
 	reviewTimeout = 5 * time.Second
-	reviewRate    = 20  // largest number of requests per second
-	minBurst      = 100 // smallest size of a burst of requests; it grows to twice the number of agents
-	maxRefused    = 1024
-	maxToken      = 16 << 10
+	reviewRate    = 20 // largest number of requests to the API server per second
+	// smallest number of requests that may be made at once; it grows to twice the number of
+	// agents
+	minBurst   = 100
+	maxRefused = 1024
+	maxToken   = 16 << 10
 )
 
 // The permission that an operator needs to make the aggregator forget a node, in the namespace
@@ -61,7 +64,7 @@ func (c *TokenReview) validate() error {
 	return nil
 }
 
-// verdict is the API server's answer about a token.
+// verdict is the API server's decision about a token.
 type verdict struct {
 	token [sha256.Size]byte
 	node  string
@@ -79,7 +82,7 @@ type reviewer struct {
 	mu sync.Mutex
 	// good and bad are separate caches, so that invalid tokens do not evict valid ones.
 	good, bad *simplelru.LRU[[sha256.Size]byte, verdict]
-	failedAt  time.Time // time at which the API server last did not answer
+	failedAt  time.Time // time of the last request that the API server did not answer
 }
 
 func newReviewer(cfg *TokenReview, agents int, now func() time.Time, transport http.RoundTripper) *reviewer {
@@ -95,7 +98,7 @@ func newReviewer(cfg *TokenReview, agents int, now func() time.Time, transport h
 	return r
 }
 
-// addVerdict adds a verdict from an earlier process.
+// addVerdict restores a verdict that an earlier process saved.
 func (r *reviewer) addVerdict(v verdict) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,11 +163,11 @@ func (r *reviewer) reviewToken(ctx context.Context, token string, now time.Time)
 }
 
 // errTooManyReviews is the error of requests beyond the limit. The limit restricts the load
-// that strangers can put on the API server.
+// that unknown clients can put on the API server.
 var errTooManyReviews = errors.New("too many tokens to review at a time")
 
-// addMissingRight adds the name of a right to an error of the API server if the aggregator
-// lacks that right.
+// addMissingRight adds the name of an RBAC permission to an error of the API server if the
+// aggregator lacks this permission.
 func addMissingRight(err error, right string) error {
 	if kube.StatusCode(err) != http.StatusForbidden {
 		return err

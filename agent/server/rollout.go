@@ -22,15 +22,15 @@ const (
 type rollout struct {
 	set     *rules.Set
 	since   time.Time                 // time since which this set of rules is active
-	id      string                    // digest of the active set
-	digests map[string]string         // rules.Rule.MatchHash of each rule that is not off, by name
-	behind  map[string]sources.Behind // rules that some nodes have in another version, by name
-	stale   bool                      // whether the nodes or their rules have changed since the comparison
+	id      string                    // digest of the active set of rules
+	digests map[string]string         // rules.Rule.MatchHash of each rule that is not off, by name of the rule
+	behind  map[string]sources.Behind // rules that some nodes lack or have in another version, by name
+	stale   bool                      // whether the nodes or their rules have changed since the last comparison
 	applied *rules.Set                // active set of rules when held hits were last ingested
 }
 
-// held is a batch of hits whose rules are not loaded here. The agent received a new rule before
-// the aggregator did.
+// held is a batch of hits whose rules are not loaded here. This happens if the agent received
+// a new rule before the aggregator did.
 type held struct {
 	Node    string        `json:"node"`
 	At      time.Time     `json:"at"`
@@ -137,7 +137,8 @@ func (s *Source) reportToken(n *node) string {
 	return n.digest + "-" + s.rollout.id
 }
 
-// holdHits keeps hits until their rules are loaded, within the limits. The caller holds mu.
+// holdHits keeps hits until their rules are loaded, within maxHeld and maxHeldNode. The caller
+// holds mu.
 func (s *Source) holdHits(node string, out outcome) {
 	if out.unknown == 0 {
 		return

@@ -39,8 +39,8 @@ const (
 // Reasons why messages are refused, as they appear in metrics.
 const (
 	refusedAuth      = "auth"
-	refusedConflict  = "conflict"  // another agent has the name
-	refusedMalformed = "malformed" // the message cannot be read
+	refusedConflict  = "conflict"  // another agent uses the name of the node
+	refusedMalformed = "malformed" // the message cannot be decoded
 	refusedSize      = "too_large" // the message is too large, or its size is unknown
 	refusedCount     = "too_many_agents"
 	refusedBusy      = "busy"        // there is currently no memory for the message
@@ -57,14 +57,13 @@ func Outsiders() []string {
 	return []string{refusedAuth, refusedReview, refusedCount, refusedMalformed}
 }
 
-// refusal is the reason why a request is refused, with the status of the response.
+// refusal is the reason why a request is refused, with the HTTP status of the response.
 type refusal struct {
 	code   int
 	reason string
 	err    error
 }
 
-// handler serves the agents during one call of Run.
 type handler struct {
 	s *Source
 	p sources.Pipeline
@@ -97,7 +96,7 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	return nil
 }
 
-// StandBy listens until ctx ends, and answers every message that another process leads.
+// StandBy listens until ctx ends, and responds to every message that another process leads.
 func (s *Source) StandBy(ctx context.Context) {
 	for ctx.Err() == nil {
 		if s.serveUntil(ctx, nil) != nil {
@@ -151,7 +150,7 @@ func (s *Source) serveUntil(ctx context.Context, p sources.Pipeline) error {
 	return nil
 }
 
-// door admits requests until it is shut.
+// door admits requests until it is closed.
 type door struct {
 	next     http.Handler
 	requests sync.RWMutex
@@ -168,7 +167,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.next.ServeHTTP(w, r)
 }
 
-// closeAndWait shuts the door, waits for the requests inside, and refuses later ones.
+// closeAndWait closes the door and waits for the requests inside. Later requests are refused.
 func (d *door) closeAndWait() {
 	d.requests.Lock()
 	defer d.requests.Unlock()
@@ -209,8 +208,8 @@ func (s *Source) refuseRequest(w http.ResponseWriter, r *http.Request, why *refu
 	http.Error(w, why.err.Error(), why.code)
 }
 
-// forAgents returns a handler for messages of at most maxBytes from authenticated agents. serve
-// returns the answer.
+// forAgents returns a handler for messages of at most maxBytes from authenticated agents.
+// serve returns the body of the response.
 func (h *handler) forAgents(maxBytes int64, serve func(ctx context.Context, body []byte, who *caller) (any, *refusal)) http.HandlerFunc {
 	answer := func(w http.ResponseWriter, r *http.Request) (any, *refusal) {
 		who, why := h.s.authenticate(r)
@@ -235,8 +234,8 @@ func (h *handler) forAgents(maxBytes int64, serve func(ctx context.Context, body
 	}
 }
 
-// forOperators returns a handler for requests of operators about a node. The right to send for
-// the node is not sufficient for them.
+// forOperators returns a handler for requests of operators about a node. An agent that may
+// send for the node is not an operator.
 func (h *handler) forOperators(serve func(w http.ResponseWriter, node string)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		node := r.PathValue("node")

@@ -33,12 +33,12 @@ const (
 	maxDecoders = 2        // number of batches that are decoded at the same time
 )
 
-// settleTime is the time for which a process without saved state waits for unknown agents.
-// Existing agents connect within a few seconds.
+// settleTime is the time for which a process without saved state waits for agents that it does
+// not know. Agents that are running connect within a few seconds.
 const settleTime = 15 * time.Second
 
-// lossGap is the reason of hits that are lost because neither the state of the aggregator nor
-// their agent has them.
+// lossGap is the reason for losing hits of a batch that neither the state of the aggregator
+// nor the agent has any more.
 const lossGap = "agent_gap"
 
 // skewShown is the smallest difference of two clocks that is reported.
@@ -63,7 +63,7 @@ type Source struct {
 	restoredAt    time.Time
 	awaitsUnknown bool // whether the source still waits for agents that it does not know yet
 	listening     bool
-	opened        bool // whether the source has listened at least once
+	opened        bool // whether the source has been able to listen
 	listenError   string
 	stats         Stats
 	gap           sources.Loss
@@ -74,16 +74,16 @@ type Source struct {
 // Stats are counters of the source.
 type Stats struct {
 	Hits      int64              // number of accepted hits
-	Other     int64              // accepted hits that were found by another version of their rule
+	Other     int64              // number of accepted hits that another version of the rule had found
 	Batches   int64              // number of accepted batches
 	Repeats   int64              // number of batches that were sent again
 	Bytes     int64              // compressed size of the accepted batches
-	Dropped   map[string]int64   // hits that were dropped, by reason
-	Refused   map[string]int64   // refused messages, by reason
+	Dropped   map[string]int64   // number of dropped hits, by reason
+	Refused   map[string]int64   // number of refused messages, by reason
 	Newest    map[string]Refused // newest refused message, by reason
 	Forgotten int64              // number of nodes that were removed
 	Losses    int64              // number of losses that agents reported
-	Held      int                // number of hits that wait until their rule is loaded here
+	Held      int                // number of hits that wait until their rule is loaded
 }
 
 // Refused is a message that was refused.
@@ -143,7 +143,7 @@ func (s *Source) Name() string { return s.cfg.Name }
 // Info implements sources.Source.
 func (s *Source) Info() sources.Info { return sources.Info{Lateness: s.cfg.Lateness, Members: s} }
 
-// memberName returns the name of a node in the pipeline.
+// memberName returns the name of a node as a member of the source.
 func (s *Source) memberName(node string) string { return s.cfg.Name + "/" + node }
 
 // unknownMember returns the name of the member that represents unknown nodes. No node has it.

@@ -15,9 +15,9 @@ import (
 // Limits of a decoded batch. They prevent a small batch from expanding to a lot of memory.
 const (
 	maxRules  = 8192
-	maxWants  = 256     // captured names of one rule, or labels of one stream
-	maxAll    = 1 << 17 // captured names of all rules, or labels of all streams
-	maxValues = 1 << 19 // values of all records
+	maxWants  = 256     // number of captured names of one rule, or of labels of one stream
+	maxAll    = 1 << 17 // number of captured names of all rules, or of labels of all streams
+	maxValues = 1 << 19 // number of values of all records
 )
 
 // Batch is a decoded batch of hits. It is immutable and owns its memory.
@@ -157,7 +157,6 @@ func (r *reader) readCount(name string, limit int) int {
 	return int(n)
 }
 
-// readIndex reads an index into a table with n elements.
 func (r *reader) readIndex(name string, n int) int {
 	i := r.uvarint()
 	if i >= uint64(n) {
@@ -224,7 +223,7 @@ func (r *reader) readRecords(b *Batch) {
 	}
 }
 
-// readHits reads the columns of hits. A line without a text gets the text of an equivalent line
+// readHits reads the columns of hits. A hit without a text gets the text of an equivalent line
 // of its record.
 func (r *reader) readHits(b *Batch) {
 	n := r.readCount("hits", maxHits)

@@ -24,19 +24,19 @@ const (
 	// maxHits is the largest number of hits in a batch.
 	maxHits = 1 << 16
 
-	fullAt       = 384 << 10 // number of bytes at which a builder is full; one more hit always fits
+	fullAt       = 384 << 10 // size at which a builder is full, in bytes; one more hit always fits
 	fullHits     = maxHits / 2
 	maxValue     = 8 << 10   // largest size of a value in bytes, of which the engine keeps 1 KiB
 	maxHitValues = 128 << 10 // largest size of all values of one hit, in bytes
 	maxTexts     = 32        // largest number of lines in a record that keep their text, besides the newest line
 )
 
-// Builder combines hits to a batch. The zero value is empty and ready. It is not safe for
+// Builder combines hits into a batch. The zero value is empty and ready. It is not safe for
 // concurrent use. It retains the lines and values of the hits until Seal.
 type Builder struct {
-	// Whole names the rules for which every line keeps its text. The aggregator has another
-	// version of these rules and evaluates the lines itself. Builder only reads Whole, and Seal
-	// does not clear it.
+	// Whole contains the names of the rules for which every line keeps its text. The
+	// aggregator needs the texts, because it has another version of these rules and evaluates
+	// the lines itself. Builder only reads Whole, and Seal does not clear it.
 	Whole map[string]bool
 
 	rules   []*rules.Rule
@@ -62,16 +62,18 @@ type record struct {
 	part         matcher.Part
 	values       []string
 	lines        int
-	newest       int // index of the newest hit
+	newest       int // index of the newest hit of the record
 }
 
 // folded is one hit of a batch. Its other values are in its record.
 type folded struct {
-	record      int
-	t           int64 // time in nanoseconds since 1970
-	id          uint64
-	text        string
-	textWritten bool // whether the batch contains this text; otherwise it is the text of an equivalent line
+	record int
+	t      int64 // time in nanoseconds since 1970
+	id     uint64
+	text   string
+	// whether the batch contains the text of this hit; if not, the text of an equivalent line
+	// is used
+	textWritten bool
 }
 
 // Len returns the number of hits.
@@ -189,7 +191,7 @@ func (b *Builder) Seal() []byte {
 	_, _ = b.out.Write(b.raw)
 	_ = b.out.Close()
 	*b = Builder{Whole: b.Whole, key: b.key[:0], raw: b.raw[:0], out: b.out, hits: b.hits[:0]}
-	clear(b.hits[:cap(b.hits)]) // so that the lines are not retained
+	clear(b.hits[:cap(b.hits)]) // releases the memory of the lines
 	return slices.Clip(out.Bytes())
 }
 

@@ -16,7 +16,7 @@ const (
 	ReasonUnknown  Reason = "unknown_rule" // no rule with this name is loaded
 	reasonDisabled Reason = "disabled"     // the rule is off
 	reasonWants    Reason = "wants"        // the sender's version does not capture a value that our version needs
-	reasonPart     Reason = "part"         // our rule has no such step, clear or unless
+	reasonPart     Reason = "part"         // our version of the rule has no such step, clear or unless
 	reasonSelector Reason = "selector"     // our rule, or the part of it, does not select the stream
 	reasonMatch    Reason = "match"        // our rule does not match the line
 	reasonOrigin   Reason = "origin"       // our rule does not trust the namespace
@@ -27,10 +27,10 @@ func Reasons() []Reason {
 	return []Reason{ReasonUnknown, reasonDisabled, reasonWants, reasonPart, reasonSelector, reasonMatch, reasonOrigin}
 }
 
-// Outcome counts the hits of a batch by what became of them.
+// Outcome counts the hits of a batch by result.
 type Outcome struct {
 	Taken   int // number of accepted hits
-	Other   int // accepted hits that were found by another version of their rule
+	Other   int // number of accepted hits that another version of the rule had found
 	Dropped map[Reason]int
 }
 
@@ -38,7 +38,7 @@ type Outcome struct {
 type Index struct {
 	set      *rules.Set
 	byName   map[string]*rules.Rule
-	programs sync.Map // *matcher.Program of each *rules.Rule, compiled from this rule alone
+	programs sync.Map // *matcher.Program of each *rules.Rule; a program contains only this rule
 }
 
 // NewIndex returns the index of a set.
@@ -63,7 +63,7 @@ func (x *Index) compiledRule(r *rules.Rule) *matcher.Program {
 	one.Rules = []*rules.Rule{r}
 	program, err := matcher.Compile(&one)
 	if err != nil {
-		program = nil // the whole set was compiled before, so this does not happen
+		program = nil // impossible, because the whole set was compiled before
 	}
 	x.programs.Store(r, program)
 	return program
@@ -71,7 +71,7 @@ func (x *Index) compiledRule(r *rules.Rule) *matcher.Program {
 
 // target is the rule for the hits of one record.
 type target struct {
-	rule   *rules.Rule // nil if no such rule is active
+	rule   *rules.Rule // rule with the name; nil if no such rule is active
 	why    Reason      // reason to drop hits whose lines cannot be evaluated again; empty if such hits are accepted
 	other  bool        // whether the sender has another version of the rule
 	values []string
@@ -218,7 +218,7 @@ func (b *Batch) UnknownHits(x *Index) (payload []byte, n int) {
 			made[rec.rule] = &rules.Rule{Alert: ref.name, Hash: ref.hash, CapturedNames: ref.wants, Count: math.MaxInt}
 		}
 		if out.IsFull() {
-			break // no valid batch is larger
+			break // a valid batch contains no further hits
 		}
 		out.Whole = map[string]bool{ref.name: true}
 		out.Add(&matcher.Hit{Rule: made[rec.rule], Part: rec.part, Time: timeOfNanos(h.t), Line: h.text, Values: rec.values, Labels: b.labels[rec.labels], ID: h.id})

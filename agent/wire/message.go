@@ -59,8 +59,8 @@ var ErrVersion = errors.New("the agent uses a newer version of the protocol; upd
 
 // Message is a message from an agent. It is encoded as a line of JSON followed by the batch.
 type Message struct {
-	// Node is the name of the sender. Instance is a random text that the sender's process chose
-	// when it started.
+	// Node is the name of the node that sends the message. Instance is a random text that the
+	// sender's process chose when it started.
 	Node     string `json:"node"`
 	Instance string `json:"instance"`
 	// After names the earlier processes that used the same saved state: the last process that
@@ -107,8 +107,8 @@ func (m *Message) Append(b []byte) []byte {
 	return append(append(append(b, text...), '\n'), m.Payload...)
 }
 
-// encodableLagging returns the streams with values that JSON can encode. If they are too large,
-// it returns one stream that represents all streams.
+// encodableLagging returns the streams with values that JSON can encode. If the encoded
+// streams are too large, it returns one stream that represents all streams.
 func encodableLagging(all []matcher.LaggingStream) []matcher.LaggingStream {
 	out := slices.Clone(matcher.BoundLagging(all))
 	for i := range out {
@@ -203,10 +203,10 @@ func CheckName(node string) error {
 // Answer is the aggregator's JSON response to a message.
 type Answer struct {
 	// Taken is the number of the newest accepted batch of this instance. The agent continues
-	// with the next one.
+	// with the next batch.
 	Taken uint64 `json:"taken"`
-	// Saved is the number of the newest batch on disk. The agent need not keep it or earlier
-	// ones.
+	// Saved is the number of the newest batch on the aggregator's disk. The agent need not
+	// keep this batch or earlier ones.
 	Saved uint64 `json:"saved"`
 	// Report identifies the report of this instance that the aggregator has, and the rules
 	// with which the report was compared. It is "" if the aggregator has no report, and the

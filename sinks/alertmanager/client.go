@@ -21,16 +21,16 @@ const (
 	maxStatus    = 1 << 20         // largest number of bytes read of a status, which contains Alertmanager's configuration
 	hedgeAfter   = 3 * time.Second // time after which postAlerts starts another request
 	statusWithin = 2 * time.Second
-	// wakesWithin is the time limit of a request to an endpoint that is down. While a request
-	// waits, the kernel sends SYN again after 1 s and 3 s, so it finds an endpoint within 2 s
-	// after an outage.
+	// wakesWithin is the time limit of a request to an endpoint that is down. The kernel
+	// repeats the SYN of a waiting request after 1 s and 3 s, so the request reaches the
+	// endpoint within 2 s after an outage.
 	wakesWithin = 4 * time.Second
 	maxRetry    = 30 * time.Second // longest Retry-After that is respected
 )
 
 // client sends HTTP requests to one Alertmanager. It uses net/http and the models of
-// Alertmanager's API. The API's generated client hides Retry-After, encodes each alert twice,
-// and dumps credentials if DEBUG is set.
+// Alertmanager's API, but not the generated client. That client hides Retry-After, encodes
+// each alert twice, and logs credentials if DEBUG is set.
 type client struct {
 	base    string
 	http    httpconfig.Lazy
@@ -42,7 +42,7 @@ type client struct {
 
 type answer struct {
 	delivery.Answer
-	date time.Time // time on the peer's clock; zero if the response did not give it
+	date time.Time // time on the peer's clock; zero if the response had no time
 }
 
 // postAlerts sends a list of alerts. If hedge is set, it starts another request on a new
@@ -99,8 +99,8 @@ func (c *client) postOnce(ctx context.Context, body []byte) answer {
 
 type response struct {
 	code    int
-	at      time.Time // time at which its header arrived
-	date    time.Time // time on the peer's clock; zero if not given
+	at      time.Time // time at which the header of the response arrived
+	date    time.Time // time on the peer's clock; zero if the response had no time
 	body    []byte
 	bodyErr error // error of reading the body; nil if it was read to its end or up to the limit
 }
@@ -136,9 +136,9 @@ const (
 	clusterSettling = "settling" // the member waits for the notifications of its peers
 )
 
-// status is the part of an Alertmanager's status that is used.
+// status holds the used fields of an Alertmanager's status.
 type status struct {
-	date time.Time // time on its clock, truncated to seconds; zero if not given
+	date time.Time // time on the Alertmanager's clock, truncated to seconds; zero if the response had no time
 	// uptime is the start time of the process, by its clock and to the millisecond. It
 	// identifies the process, and does not change when a clock is set. Zero means that the
 	// response lacked it.
@@ -146,7 +146,7 @@ type status struct {
 	// earliest and latest limit the start time of the process, by our clock.
 	earliest, latest time.Time
 	alone, settling  bool     // whether the member has no peers; whether it waits for their notifications
-	members          []string // names of the members of its cluster, including its own
+	members          []string // names of all members of the cluster, including this Alertmanager
 }
 
 // status asks the Alertmanager for its status. The answer has an error if there was no response

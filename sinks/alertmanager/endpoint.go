@@ -14,9 +14,11 @@ import (
 )
 
 const (
-	firstRetry  = 100 * time.Millisecond
-	slowRetry   = 2 * time.Second // short enough to find an endpoint within 5 s after its outage
-	probeAlerts = 16              // number of alerts per request while the endpoint is down
+	firstRetry = 100 * time.Millisecond
+	// interval of retries, which is short enough to find an endpoint within 5 s after its
+	// outage
+	slowRetry   = 2 * time.Second
+	probeAlerts = 16 // number of alerts per request while the endpoint is down
 	checkEvery  = 10 * time.Second
 	settleEvery = 500 * time.Millisecond
 	maxSettle   = time.Minute // timeout for the exchange of notifications, which is Alertmanager's default
@@ -48,7 +50,8 @@ type endpoint struct {
 	changed       bool      // whether the estimate of the peer's clock has changed since all messages were sent
 	repeated      time.Time // time at which all messages were last sent again because of such a change
 
-	// mu is shared by the endpoints of a sink, because the states of a cluster read each other.
+	// mu is shared by the endpoints of a sink, because the states of Alertmanagers in one
+	// cluster read each other.
 	mu      *sync.Mutex
 	members members
 	member  member
@@ -125,7 +128,7 @@ func (e *endpoint) makeClient(ctx context.Context) bool {
 	if a.Err != nil {
 		e.Fail(a, 0) // no alert is sent, because a suspended Alertmanager could accept it when it resumes
 	}
-	e.changed = false // nothing has been sent yet
+	e.changed = false // no alert has been sent yet
 	if n := e.client.countAddresses(ctx); n > 1 {
 		e.Log.Warn().Int("addresses", n).Msg("the name of the alertmanager has several addresses, and only one of them is notified: list every Alertmanager in urls")
 	}

@@ -13,7 +13,7 @@ import (
 // Alertmanager can restart in less time without a failed request.
 const checkFresh = time.Second
 
-// member is what is known about an Alertmanager's process and its cluster. It is saved.
+// member describes an Alertmanager's process and its cluster. It is part of the saved state.
 type member struct {
 	// Uptime is the start time in the last response, which identifies the process. It is zero
 	// if there was no response.
@@ -66,7 +66,7 @@ func (e *endpoint) checkProcess(ctx context.Context) (restarted bool, a delivery
 		e.State().Restarted(st.latest, now)
 		restarted = true
 	default:
-		return false, a // several processes answer under the same name
+		return false, a // several processes seem to answer under the same name
 	}
 	e.member.Uptime, e.member.Started = st.uptime, st.latest
 	return restarted, a

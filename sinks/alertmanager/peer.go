@@ -3,7 +3,7 @@ package alertmanager
 import "time"
 
 const (
-	// agree is the largest difference of two clocks that count as equal. A Date header has a
+	// agree is the difference up to which two clocks count as equal. A Date header has a
 	// resolution of one second.
 	agree = 2 * time.Second
 	// differ is the change in the estimate of a peer's clock from which on all messages are
@@ -19,7 +19,7 @@ const (
 // future is firing.
 type peer struct {
 	date time.Time     // date of the last response; zero if no response had one
-	read time.Time     // time of that response by our monotonic clock
+	read time.Time     // time at which that response arrived, by our monotonic clock
 	took time.Duration // duration of the request; date may be too old by this time
 }
 
@@ -38,8 +38,8 @@ func (p peer) peerTime(now time.Time) time.Time {
 	return t
 }
 
-// recordDate records the date of a response to a request that was made at asked. A zero date
-// means that the response had none.
+// recordDate records the Date header of a response to a request that was sent at asked. date
+// is zero if the response had no such header.
 func (e *endpoint) recordDate(date, asked, now time.Time) {
 	if date.IsZero() {
 		return

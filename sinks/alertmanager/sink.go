@@ -22,7 +22,7 @@ type Options = delivery.Options
 
 // Sink sends episodes to every configured Alertmanager. It is safe for concurrent use.
 type Sink struct {
-	*sinks.Deliveries // the Alertmanagers' answers
+	*sinks.Deliveries // the Alertmanagers' answers to messages
 
 	cfg       Config
 	latency   func(time.Duration)

@@ -66,9 +66,9 @@ func newClient(cfg Config, log zerolog.Logger) (*pusher, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The client's transport is not accessible, so its connection would stay open for five idle
-	// minutes. This header makes the server close it. Configurations may not set the header,
-	// since it rarely helps.
+	// The library does not give access to the client's transport, so its connection would stay
+	// open for five idle minutes. This header makes the server close the connection.
+	// Configurations cannot set this header.
 	headers["Connection"] = commonconfig.Header{Values: []string{"close"}}
 	return &pusher{Client: c, out: out, timeout: cfg.Timeout + stopWithin}, nil
 }
@@ -118,7 +118,7 @@ func (o *outcome) Log(keyvals ...any) error {
 	}
 	status, sent := said["status"].(int)
 	if !sent {
-		status = http.StatusBadRequest // the batch cannot be encoded
+		status = http.StatusBadRequest // the library could not encode the batch
 	}
 	if err = cmp.Or(err, errors.New("the client dropped the batch")); status <= 0 {
 		o.setAnswer(delivery.ConnectionFailed(err))

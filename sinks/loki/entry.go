@@ -17,8 +17,8 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// oldest is the largest age of an entry. Loki accepts entries up to an hour older than the
-// newest entry of their stream, and none far in the future.
+// oldest is the largest age of an entry. Loki accepts an entry only if it is at most an hour
+// older than the newest entry of its stream, and not far in the future.
 const oldest = 45 * time.Minute
 
 const maxMetadata = 40

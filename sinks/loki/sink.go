@@ -49,7 +49,7 @@ type receiver struct {
 	cfg    Config
 	log    zerolog.Logger
 	http   httpconfig.Lazy
-	proved time.Time // time at which the receiver last answered like a Loki; zero if never
+	proved time.Time // time of the last response that can only come from a Loki; zero if there was none
 }
 
 // Encode returns the entry for a message.

@@ -23,16 +23,17 @@ type Record struct {
 	Status      string            `json:"status"` // "firing" or "resolved"
 	Alertname   string            `json:"alertname"`
 	Severity    string            `json:"severity,omitempty"`
-	Labels      map[string]string `json:"labels"`      // identity of the alert
-	Annotations map[string]string `json:"annotations"` // texts for people
+	Labels      map[string]string `json:"labels"`      // labels, which identify the alert
+	Annotations map[string]string `json:"annotations"` // texts of the alert for people
 	StartsAt    time.Time         `json:"starts_at"`
 	EndsAt      time.Time         `json:"ends_at,omitzero"`
 	LastSeen    time.Time         `json:"last_seen,omitzero"` // time of the newest line that kept the episode open
-	Count       int64             `json:"count"`              // number of lines so far
-	Line        string            `json:"line,omitempty"`     // newest line
+	Count       int64             `json:"count"`              // number of lines of the episode so far
+	Line        string            `json:"line,omitempty"`     // newest line of the episode
 	FirstLine   string            `json:"first_line,omitempty"`
-	Fingerprint string            `json:"fingerprint"`      // 16 hexadecimal digits that do not change in a restart
-	Reason      string            `json:"reason,omitempty"` // reason why the episode ended, such as clear, quiet or expired
+	// fingerprint of 16 hexadecimal digits, which a restart does not change
+	Fingerprint string `json:"fingerprint"`
+	Reason      string `json:"reason,omitempty"` // reason why the episode ended, such as clear, quiet or expired
 	// whether the alert represents all keys beyond a rule's limit
 	Overflow bool `json:"overflow,omitempty"`
 }

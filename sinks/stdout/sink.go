@@ -23,7 +23,7 @@ const (
 
 const (
 	drain      = 2 * time.Second // time for which Run waits for a writer that blocks
-	retryAfter = 3 * time.Second // time after an error of the writer until the next try
+	retryAfter = 3 * time.Second // delay before the next try after an error of the writer
 	batch      = 64
 )
 
@@ -49,7 +49,7 @@ type Config struct {
 	// StateChanged is called with the error when writing starts to fail, and with nil when it
 	// works again. It may be nil.
 	StateChanged func(error) `yaml:"-"`
-	// MaxKeys is the largest number of alerts in the state. 0 means sinks.DefaultMaxKeys.
+	// MaxKeys is the largest number of alerts in the state. Zero means sinks.DefaultMaxKeys.
 	MaxKeys int `yaml:"-"`
 }
 

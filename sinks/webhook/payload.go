@@ -26,7 +26,7 @@ const (
 // same name and format. Alerts are not grouped, so GroupLabels is empty.
 type Payload struct {
 	Version           string            `json:"version"`
-	Receiver          string            `json:"receiver"` // name of the sink
+	Receiver          string            `json:"receiver"` // name of the sink in the configuration
 	Status            string            `json:"status"`   // firing if at least one of the alerts is firing
 	Alerts            []Alert           `json:"alerts"`   // alerts of the request, at least one
 	GroupLabels       map[string]string `json:"groupLabels"`
@@ -43,11 +43,11 @@ type Alert struct {
 	Labels       map[string]string `json:"labels"`
 	Annotations  map[string]string `json:"annotations"`
 	StartsAt     time.Time         `json:"startsAt"`
-	EndsAt       time.Time         `json:"endsAt"` // year 1 while the alert is firing
+	EndsAt       time.Time         `json:"endsAt"` // end of the episode; year 1 while the alert is firing
 	GeneratorURL string            `json:"generatorURL"`
 	Fingerprint  string            `json:"fingerprint"` // 16 hexadecimal digits
 	Pack         string            `json:"pack,omitempty"`
-	Count        int64             `json:"count"` // number of lines
+	Count        int64             `json:"count"` // number of lines of the episode
 	LastSeen     time.Time         `json:"lastSeen"`
 	Reason       string            `json:"reason,omitempty"` // reason why the episode ended
 	Line         string            `json:"line,omitempty"`   // newest line, redacted
@@ -87,7 +87,7 @@ func (c Config) encodePayload(alerts []Alert) ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// keepCommon removes from common the entries that other lacks or has with a different value.
+// keepCommon removes from common every entry that is not also in other with the same value.
 func keepCommon(common, other map[string]string) {
 	maps.DeleteFunc(common, func(name, value string) bool {
 		v, has := other[name]

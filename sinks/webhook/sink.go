@@ -25,8 +25,8 @@ const (
 // is saved, the change is sent again.
 type Options = delivery.Options
 
-// Sink posts alerts to one URL. It repeats what the receiver does not accept, with pauses of up
-// to 30 s, until it is accepted. Only the newest message of each alert is sent. It is safe for
+// Sink posts alerts to one URL. It repeats a request, with pauses of up to 30 s, until the
+// receiver accepts it. Only the newest message of each alert is sent. It is safe for
 // concurrent use.
 type Sink struct {
 	*delivery.Loop[Alert]
@@ -60,7 +60,7 @@ func (r *receiver) Encode(m sinks.Message, _ time.Time) (Alert, int, error) {
 		return a, 0, err
 	}
 	b, err := json.Marshal(a)
-	return a, 3 * len(b), err // common labels and annotations appear several times
+	return a, 3 * len(b), err // allows for common labels and annotations, which appear several times in a request
 }
 
 // Deliver posts the alerts in one request.

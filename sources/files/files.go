@@ -125,7 +125,7 @@ func splitAtGlob(p string) (root string, rest []string) {
 	return "/" + path.Join(parts[:n]...), parts[n:]
 }
 
-// finding is the input of findStreams for one configured path.
+// finding is one configured path, for which findStreams searches the logs.
 type finding struct {
 	root  string
 	rest  []string
@@ -134,7 +134,7 @@ type finding struct {
 	taken map[string]int
 }
 
-// findStreams expands the globs and groups the files that belong together.
+// findStreams expands the globs of a path and groups the files that belong to one log.
 func findStreams(list func(string) ([]logdir.Entry, error), f finding) ([]tail.Stream, error) {
 	var found []tail.Stream
 	dirs := []string{"."}
@@ -147,7 +147,7 @@ func findStreams(list func(string) ([]logdir.Entry, error), f finding) ([]tail.S
 			case d == ".":
 				return nil, err
 			case !errors.Is(err, fs.ErrNotExist): // otherwise the directory was removed in the meantime
-				found = append(found, tail.Stream{ // represents all logs in the directory
+				found = append(found, tail.Stream{ // stands for all logs in the directory
 					Key: path.Join(f.root, d), Dir: d, Failed: err, Unknown: []string{"filename"},
 					Labels: func() matcher.Labels { return f.path.labels("") },
 				})

@@ -193,8 +193,8 @@ func (l *Loop[T]) recordRefused(m sinks.Message, a Answer) {
 	}
 }
 
-// Missed records that the receiver accepted only the first taken messages, and calls Fail. Only
-// hooks may call it.
+// Missed records that the receiver accepted only the first taken messages, and calls Fail for
+// the rest. Only hooks may call it.
 func (l *Loop[T]) Missed(msgs []sinks.Message, taken int, a Answer) {
 	l.Fail(a, len(msgs)-taken)
 	l.recordAnswer(msgs[:min(len(msgs), l.cfg.ProbeItems)], a)

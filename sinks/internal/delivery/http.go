@@ -24,8 +24,8 @@ const (
 	ReasonServerError = "server_error" // HTTP status 5xx
 	ReasonRefused     = "refused"      // the receiver refused the content
 	ReasonInvalid     = "invalid"      // the message was not sent, because it cannot be encoded
-	ReasonConfig      = "config"       // the client cannot be made because of a TLS or secret file
-	ReasonEvicted     = "evicted"      // the message was dropped, because there are too many keys
+	ReasonConfig      = "config"       // the client cannot be made, because a TLS or secret file is unusable
+	ReasonEvicted     = "evicted"      // the message was dropped, because there are too many alerts
 	ReasonForeign     = "foreign"      // 2xx, but the response is not from the expected receiver
 )
 
@@ -39,7 +39,7 @@ func Reasons() []string {
 
 // Answer is the outcome of one request.
 type Answer struct {
-	Reason     string        // one of the reasons; empty if the messages were accepted
+	Reason     string        // one of the reasons above; empty if the messages were accepted
 	Err        error         // nil if the messages were accepted
 	RetryAfter time.Duration // delay that the receiver asked for; zero if none
 	Code       int           // HTTP status for display; zero if there is none
@@ -91,7 +91,7 @@ const maxAnswer = 64 << 10
 type Target struct {
 	Address string
 	Key     string        // configuration key of the address
-	MaxWait time.Duration // longest Retry-After that is respected
+	MaxWait time.Duration // longest Retry-After of the receiver that is respected
 	Kind    string        // name of the kind of receiver, for messages to people
 	// Own reports whether a response with status 2xx can come from the receiver. The check is
 	// needed because an ingress, a proxy or a login page accepts every request. said is the

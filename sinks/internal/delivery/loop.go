@@ -57,11 +57,11 @@ type Options struct {
 	// killed before the result of Export is saved, the change is sent again. It may be nil and
 	// must not block.
 	Accepted func()
-	// Leads reports whether this process may send now; nil means always. It is called before
-	// each request and must not block.
+	// Leads reports whether this process may send now. nil means that it always may. It is
+	// called before each request and must not block.
 	Leads func() bool
 
-	// Only the sink for Alertmanager has the following options.
+	// Only the sink for Alertmanager has the options Latency and Transport.
 
 	// Latency is called once per episode. It gets the time from the line that made the episode
 	// fire until the first Alertmanager accepted the alert. It may be nil. It must be safe for
@@ -140,10 +140,10 @@ type Loop[T any] struct {
 	now  func() time.Time
 	wake chan struct{} // signals that there may be messages to send
 
-	retryRequested chan struct{} // signals that Retry was called
+	retryRequested chan struct{} // receives a value when Retry is called
 	retry          atomic.Bool   // whether Retry was called since the last failure
 
-	// The following fields are used only by Run.
+	// The fields from retryAt on are used only by Run.
 	retryAt   time.Time
 	dated     bool // whether the receiver set the time of the next try with Retry-After
 	failures  int  // number of consecutive failures
@@ -250,8 +250,8 @@ func (l *Loop[T]) Run(ctx context.Context) error {
 // Drain is the time for which Run continues after its context has ended.
 const Drain = 3 * time.Second
 
-// drainContext returns a context for requests, which ends Drain after ctx. cancel ends it
-// immediately and releases its resources.
+// drainContext returns a context for requests. It ends Drain after ctx has ended. cancel ends
+// it immediately and releases its resources.
 func drainContext(ctx context.Context) (reqs context.Context, cancel func()) {
 	reqs, end := context.WithCancel(context.WithoutCancel(ctx))
 	last := time.AfterFunc(1<<62, end)
@@ -263,7 +263,8 @@ func drainContext(ctx context.Context) (reqs context.Context, cancel func()) {
 	}
 }
 
-// untilNext returns the time until something is due if nothing changes. It is at most maxSleep.
+// untilNext returns the time until the next message is due, if nothing changes. It is at most
+// maxSleep.
 func (l *Loop[T]) untilNext() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -278,7 +279,7 @@ func (l *Loop[T]) untilNext() time.Duration {
 	return max(wait, 0)
 }
 
-// sendDue sends everything that is due until ctx ends. It returns false if the receiver failed.
+// sendDue sends all due messages until ctx ends. It returns false if the receiver failed.
 func (l *Loop[T]) sendDue(ctx, reqs context.Context) bool {
 	if l.isLeading() && l.cfg.Prepare != nil && !l.cfg.Prepare(reqs) {
 		return false

@@ -22,9 +22,9 @@ import (
 
 // Limits of the texts of an alert, in bytes unless stated otherwise.
 const (
-	MaxValue       = 256     // value of a label
-	MaxAnnotation  = 2 << 10 // annotation or log line
-	MaxExcerpt     = 300     // error text of a receiver
+	MaxValue       = 256     // length of a label value
+	MaxAnnotation  = 2 << 10 // length of an annotation or of a log line
+	MaxExcerpt     = 300     // length of an error text of a receiver
 	maxAnnotations = 40
 	maxExternal    = 10 // number of external labels
 )
@@ -110,7 +110,8 @@ func Excerpt(s string) string {
 	return Truncate(s, MaxExcerpt)
 }
 
-// CheckLabels returns every problem of labels, which are configured under key.
+// CheckLabels returns every problem of the labels that are configured under key. reserved are
+// names that are not allowed.
 func CheckLabels(key string, labels map[string]string, reserved ...string) error {
 	var errs []error
 	if len(labels) > maxExternal {

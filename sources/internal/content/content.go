@@ -24,7 +24,6 @@ const searchSize = 64 << 10
 // they may hold secrets.
 type Sum [12]byte
 
-// SumOf returns the sum of b.
 func SumOf(b []byte) (s Sum) {
 	h := sha256.Sum256(b)
 	copy(s[:], h[:])
@@ -50,7 +49,6 @@ type ID struct {
 	First int64 `json:"t,omitempty"` // time of the first line in Unix nanoseconds; zero if unknown
 }
 
-// IDOf identifies the file that starts with head.
 func IDOf(head []byte) ID { return ID{N: len(head), Sum: SumOf(head), First: FirstTime(head)} }
 
 // Is reports whether the identified file starts with this head.
@@ -104,7 +102,8 @@ func parseTime(b []byte) (time.Time, bool) {
 // LastLine returns the index at which the last line of b starts. b may end with a newline.
 func LastLine(b []byte) int { return bytes.LastIndexByte(bytes.TrimSuffix(b, []byte("\n")), '\n') + 1 }
 
-// FullSize returns the decompressed length of a file. A .gz file ends with that length.
+// FullSize returns the decompressed length of a file. It reads the length from the end of a
+// .gz file.
 func FullSize(f io.ReaderAt, size int64, gz bool) int64 {
 	var b [4]byte
 	if !gz {
@@ -134,7 +133,7 @@ func ReadHead(f io.ReaderAt, gz bool) ([]byte, error) {
 	return b[:n:n], err
 }
 
-// LineStart returns the start of the line that contains the offset size.
+// LineStart returns the start of the line at offset size.
 func LineStart(r io.ReaderAt, size int64) int64 {
 	b := make([]byte, min(size, searchSize))
 	n, _ := r.ReadAt(b, size-int64(len(b)))
@@ -144,8 +143,8 @@ func LineStart(r io.ReaderAt, size int64) int64 {
 	return size
 }
 
-// Search returns the start of a line before which all lines are older than from. Lines of
-// stdout and stderr may be slightly out of order.
+// Search returns the start of a line before which all lines are older than from. It allows for
+// lines of stdout and stderr that are slightly out of order.
 func Search(r io.ReaderAt, size int64, from time.Time) int64 {
 	from = from.Add(-time.Second)
 	b := make([]byte, searchSize)
@@ -158,7 +157,7 @@ func Search(r io.ReaderAt, size int64, from time.Time) int64 {
 			lo = mid + at
 			continue
 		}
-		hi = mid // the line is younger or has no time, so the search continues before it
+		hi = mid // the line is not older than from or has no time, so the search continues before it
 	}
 	for lo < size {
 		n, _ := r.ReadAt(b, lo)

@@ -11,14 +11,14 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Reader decompresses one file. Its buffer is a window on the file. The window contains the
-// bytes that were read last, followed by a block of unread bytes.
+// Reader decompresses one file. Its buffer is a window of the file, which contains the bytes
+// that were read last, followed by a block of unread bytes.
 type Reader struct {
 	size Sizes
 	zr   *gzip.Reader
 	buf  []byte
 	n    int  // number of bytes in buf
-	end  bool // whether the file ends behind the bytes in buf
+	end  bool // whether the file ends after the bytes in buf
 	err  error
 	all  bool // whether Read returned everything that could be decompressed before err
 }
@@ -52,10 +52,10 @@ func (r *Reader) Skip(off int64) (window []byte, err error) {
 	return r.buf[:r.n], nil
 }
 
-// Read returns a window whose unread bytes begin at the index at, and whether the file ends
-// behind them. taken is the number of bytes of the previous window that the caller has read.
-// Read first returns the readable part of a damaged file, and on the next call the error. The
-// window is valid until the next call.
+// Read returns a window and the index at which its unread bytes begin. end reports whether the
+// file ends after these bytes. taken is the number of bytes of the previous window that the
+// caller has read. Read first returns the readable part of a damaged file, and on the next
+// call the error. The window is valid until the next call.
 func (r *Reader) Read(taken int) (window []byte, at int, end bool, err error) {
 	from := max(0, taken-r.size.Keep)
 	copy(r.buf, r.buf[from:r.n])
@@ -83,9 +83,9 @@ func (r *Reader) Read(taken int) (window []byte, at int, end bool, err error) {
 
 // Sizes are the sizes of the parts of a Reader's buffer, in bytes.
 type Sizes struct {
-	Keep  int // bytes that were already read
-	Block int // bytes that are not read yet
-	Slack int // unused bytes behind the block
+	Keep  int // number of bytes that were already read
+	Block int // number of bytes that are not read yet
+	Slack int // number of unused bytes after the block
 }
 
 // Pool holds a fixed number of readers. It is safe for concurrent use.
@@ -101,7 +101,7 @@ type Pool struct {
 // Waiter waits for a free Reader.
 type Waiter struct {
 	Wake    func() // called when a Reader becomes free, while the Pool is locked
-	waiting bool   // guarded by Pool.mu
+	waiting bool   // whether the Waiter waits; guarded by Pool.mu
 }
 
 // NewPool returns a pool of n readers. A reader gets its buffer when it is first taken.

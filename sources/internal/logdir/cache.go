@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Settled is the age that a directory's last change must have before an unchanged modification
-// time is trusted, because the kernel's timestamps are coarse.
+// Settled is the age of a directory's modification time from which on it is trusted. A younger
+// one may hide another change, because the kernel's timestamps are coarse.
 const Settled = time.Second
 
 // maxAge is the age at which a listing is read again even if the modification time is
@@ -25,7 +25,7 @@ type Cache struct {
 
 // Listing is the content of a directory.
 type Listing struct {
-	Gen     int64 // generation, which changes each time the directory is listed
+	Gen     int64 // generation, a number that changes each time the directory is listed
 	Entries []Entry
 
 	stamp stamp
@@ -36,8 +36,8 @@ type Listing struct {
 // NewCache returns an empty cache.
 func NewCache() *Cache { return &Cache{byPath: map[string]*Listing{}} }
 
-// Get returns the entries of a directory below d as they are during the call. An unchanged
-// directory is not read again.
+// Get returns the entries of the directory at rel below d. They are current. A directory that
+// has not changed since the last call is not read again.
 func (c *Cache) Get(d *Dir, rel string, now time.Time) (*Listing, error) {
 	st, err := d.handle.stamp(rel, rel)
 	if l, _ := c.lookUp(rel, st, err, now); l != nil {

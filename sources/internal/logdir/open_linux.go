@@ -15,7 +15,7 @@ import (
 // handle is an O_PATH descriptor of a directory.
 type handle int
 
-// O_NONBLOCK is set because opening a pipe without a writer must return.
+// O_NONBLOCK is set because opening a pipe without a writer would otherwise block.
 const readFlags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOFOLLOW | unix.O_NOCTTY | unix.O_CLOEXEC
 
 // openRoot opens a directory. It also returns an ID that is unique while the directory is open.
@@ -64,8 +64,8 @@ func (d handle) stamp(rel, name string) (stamp, error) {
 	return stamp{dev: uint64(st.Dev), ino: st.Ino, changed: st.Mtim.Nano()}, nil //nolint:unconvert // the type of Dev differs between processors
 }
 
-// open opens rel below d. It opens the components one after the other, because no link on the way
-// may be followed.
+// open opens rel below d. It opens one component of the path after the other, because it must
+// not follow links.
 func (d handle) open(rel, name string) (*os.File, error) {
 	fd, err := d.walk(rel)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EXDEV) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENXIO) {

@@ -15,7 +15,8 @@ import (
 // serves the commands on other systems.
 type handle struct{ r *os.Root }
 
-// openRoot opens a directory. Its path serves as its ID, for lack of a better one.
+// openRoot opens a directory. The ID that it returns is the path, because this system has no
+// better one.
 func openRoot(path string) (handle, string, error) {
 	r, err := os.OpenRoot(path)
 	return handle{r}, path, err
@@ -42,7 +43,7 @@ func (d handle) open(rel, name string) (*os.File, error) {
 	return d.r.Open(rel)
 }
 
-// stamp changes when a directory gets other names.
+// stamp changes when a name in the directory is added or removed.
 type stamp struct{ changed time.Time }
 
 func (s stamp) changedAt() time.Time { return s.changed }
@@ -55,7 +56,7 @@ func (d handle) stamp(rel, name string) (stamp, error) {
 	return stamp{fi.ModTime()}, nil
 }
 
-// LinkCount returns 1, because the number of names of a file is not known here.
+// LinkCount returns 1, because the number of hard links is not known on this system.
 func LinkCount(fs.FileInfo) uint64 { return 1 }
 
 // IsOutOfDescriptors returns false, because the error cannot be recognised on this system.

@@ -34,16 +34,16 @@ type Root struct {
 	cur *Dir // the open directory; nil if there is none
 }
 
-// Dir is the directory that was at Root.Path when it was opened. Everything that one Dir shows
-// belongs to the same file tree, even if the path is mounted over or renamed. It is safe for
+// Dir is the directory that was at Root.Path when it was opened. All files of one Dir belong
+// to the same file tree, even if the path is mounted over or renamed. It is safe for
 // concurrent use.
 type Dir struct {
-	ID      string      // identifies the directory and its file system
-	Trusted atomic.Bool // whether a missing file counts as removed; otherwise the file may be in another tree
+	ID      string      // identity of the directory and its file system
+	Trusted atomic.Bool // whether a file that is missing was removed; if not set, the file may be in another tree
 
 	root   *Root
 	handle handle
-	refs   atomic.Int32 // references of the root and of each borrower; the last one closes handle
+	refs   atomic.Int32 // number of borrowers, plus one for the root; the last release closes handle
 }
 
 // Reopen opens the directory again, because it may have appeared or been replaced. It keeps
@@ -51,7 +51,7 @@ type Dir struct {
 func (r *Root) Reopen() error {
 	h, id, err := openRoot(r.Path)
 	if IsOutOfDescriptors(err) {
-		return err // the directory that is already open is better than none
+		return err // the directory that is already open stays in use
 	}
 	var d *Dir
 	if err == nil {
@@ -115,10 +115,10 @@ func (r *Root) InjectFault(op, rel string) error {
 // because it follows links on the way, and another tree may have been mounted at the path.
 func (r *Root) Lstat(rel string) (fs.FileInfo, error) { return os.Lstat(r.Abs(rel)) }
 
-// Abs returns the path of the file at rel below the root.
 func (r *Root) Abs(rel string) string { return filepath.Join(r.Path, rel) }
 
-// openAny opens a file or directory below the root. ok decides on its mode.
+// openAny opens a file or directory below the root. ok decides whether a file with its mode
+// may be opened.
 func (d *Dir) openAny(op, rel string, ok func(fs.FileMode) bool) (*os.File, fs.FileInfo, error) {
 	if err := d.root.InjectFault(op, rel); err != nil {
 		return nil, nil, err
@@ -143,7 +143,7 @@ func (d *Dir) Open(rel string) (*os.File, fs.FileInfo, error) {
 	return d.openAny("open", rel, fs.FileMode.IsRegular)
 }
 
-// List returns the content of a directory.
+// List returns the entries of a directory.
 func (d *Dir) List(rel string) ([]Entry, error) {
 	f, _, err := d.openAny("list", rel, fs.FileMode.IsDir)
 	if err != nil {

@@ -10,7 +10,7 @@ type hints struct {
 	all  bool
 }
 
-// add records a directory. "" means that events were lost.
+// add records that a directory has changed. "" means that events were lost.
 func (h *hints) add(dir string) {
 	h.mu.Lock()
 	if dir == "" {

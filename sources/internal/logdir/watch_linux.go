@@ -59,7 +59,7 @@ func (w *Watcher) Add(dir string, root bool) bool {
 	}
 	wd, err := unix.InotifyAddWatch(w.fd, dir, mask)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) {
-		w.full = true // polling still finds every change
+		w.full = true // polling still finds every change in the directories that are not watched
 		w.fail(fmt.Errorf("watch %s: %w", dir, err))
 	}
 	if err != nil {
@@ -81,7 +81,7 @@ func (w *Watcher) Run() {
 	})
 }
 
-// Drain returns after the hints for all events before the call were added.
+// Drain waits until all events that occurred before the call were added to the hints.
 func (w *Watcher) Drain() {
 	if w == nil {
 		return

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Order is the place of a file in its stream.
+// Order is the position of a file among the files of its log.
 type Order struct {
-	Instance int    // restart count of the container; 0 for plain logs
-	Rotated  string // sorts rotated files from old to new; "" is the file that is being written to
+	Instance int    // restart count of the container; zero for logs of other programs
+	Rotated  string // key that sorts rotated files from old to new; "" for the file that is being written to
 	GZ       bool
 }
 
@@ -59,7 +59,8 @@ func PlainBase(name string) (base string, o Order) {
 		if suffix == "" || suffix[0] < '0' || suffix[0] > '9' {
 			break
 		}
-		// The longest suffix that names a rotation is used, because a date may contain dashes.
+		// The longest suffix with the form of a rotation is used, because a date may contain
+		// dashes.
 		rotated, ok := plainSuffix(suffix)
 		if !ok || followsDigit(stem, i) {
 			continue

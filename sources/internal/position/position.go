@@ -27,7 +27,7 @@ const (
 // Point is an offset in a file, with a fingerprint of the file up to the offset.
 type Point struct {
 	Name       string      `json:"n"`
-	content.ID             // N is 0 if nothing of the file was read yet
+	content.ID             // identity of the file; N is zero if nothing of the file was read yet
 	Off        int64       `json:"o"`
 	Mark       content.Sum `json:"m"` // checksum of the MarkN bytes before End
 	MarkN      int         `json:"k"`
@@ -61,8 +61,8 @@ type File struct {
 // after a call of Set.Encode.
 type Stream struct {
 	Point
-	Old   *Point `json:"old,omitempty"`   // point in the rotated file before this one, which may still grow
-	Ended bool   `json:"ended,omitempty"` // whether the file was read to its end and another file follows
+	Old   *Point `json:"old,omitempty"`   // position in the previous rotated file, which may still grow
+	Ended bool   `json:"ended,omitempty"` // whether the file was read to its end and a newer file exists
 	// Done are files that were read before this one although their times are later, because the
 	// clock was set back.
 	Done []File `json:"done,omitempty"`
@@ -87,9 +87,9 @@ type Set struct {
 
 const version = 1
 
-// Encode returns the JSON that Decode reads. It encodes up to MaxStreams of streams instead of
-// s.Streams, and skips nil. size is the approximate number of streams. The encoded form of a
-// stream is kept, so unchanged streams cost little. Calls with the same streams must not run
+// Encode returns the JSON that Decode reads. It ignores s.Streams and encodes up to MaxStreams
+// of streams, except nil ones. size is the approximate number of streams. The encoded form of
+// a stream is kept, so unchanged streams cost little. Calls with the same streams must not run
 // concurrently.
 func (s Set) Encode(streams iter.Seq2[string, *Stream], size int) json.RawMessage {
 	s.Version, s.Streams = version, nil
@@ -120,15 +120,15 @@ func (s *Stream) encode(key string) []byte {
 		k, err := json.Marshal(key)
 		v, err2 := json.Marshal(s)
 		if err != nil || err2 != nil {
-			return []byte(`"":null`) // this cannot happen
+			return []byte(`"":null`) // impossible, because strings, numbers and times can always be encoded
 		}
 		s.encoded = slices.Concat(k, []byte(":"), v)
 	}
 	return s.encoded
 }
 
-// Decode reads what Encode returned. b comes from a state file and may hold anything. An
-// impossible position is an error.
+// Decode decodes the result of Encode. It returns an error if a position is impossible,
+// because b comes from a state file and may contain anything.
 func Decode(b []byte) (Set, error) {
 	var s Set
 	if err := json.Unmarshal(b, &s); err != nil {

@@ -17,15 +17,16 @@ import (
 // Reasons for which unread lines are lost.
 const (
 	lossDeleted    = "deleted"         // a file was deleted before it was read to its end
-	lossGap        = "gap"             // the file that the saved position is in was removed before it was read to its end
+	lossGap        = "gap"             // the file with the saved position was removed before it was read to its end
 	lossGzip       = "gzip"            // a compressed file is damaged
 	lossRemoved    = "removed"         // all files of a stream were removed before they were read to their end
 	lossUnreadable = "unreadable_file" // a file could not be read, and newer files could not wait for it
 	lossTruncated  = "truncated"       // a file was truncated, and there is no copy of it
 )
 
-// exhaustedFor is the time after the last failure during which descriptors count as exhausted.
-// A process at its limit can still open a file now and then.
+// exhaustedFor is the time for which descriptors count as exhausted after a file could not be
+// opened for lack of them. The time is needed because a process at its limit can still open a
+// file now and then.
 const exhaustedFor = 10 * time.Second
 
 // account counts open files, failures and lost lines. It is safe for concurrent use.
@@ -41,7 +42,7 @@ type account struct {
 	errs      map[string]int64
 	losses    map[string]sources.Loss
 	lastErr   string
-	exhausted struct { // the newest period without free descriptors
+	exhausted struct { // newest period without free descriptors
 		since, last time.Time
 		err         error
 	}
@@ -65,7 +66,7 @@ func (a *account) withLock(f func()) {
 	f()
 }
 
-// recordError counts an error and keeps its text.
+// recordError counts an error and keeps its text for the status.
 func (a *account) recordError(reason string, err error) {
 	if errors.Is(err, fs.ErrNotExist) && reason != "list" {
 		return // a missing file is normal
@@ -109,7 +110,7 @@ func (a *account) restoreLosses(losses map[string]sources.Loss, now time.Time) {
 	}
 }
 
-// fillStatus sets the counts and the last error in s.
+// fillStatus copies the counts and the last error into s.
 func (a *account) fillStatus(s *sources.Status) {
 	a.counting.Lock()
 	defer a.counting.Unlock()
@@ -144,7 +145,7 @@ func (a *account) unreadForShortage(now time.Time) []sources.Unread {
 // isCrowded reports whether the limit of open files is reached.
 func (a *account) isCrowded() bool { return a.files.Load() >= a.maxOpen }
 
-// excessFiles returns the number of files to close.
+// excessFiles returns the number of open files beyond the limit.
 func (a *account) excessFiles() int {
 	n := a.files.Load()
 	if a.outOfFDs.Swap(false) {

@@ -15,27 +15,27 @@ import (
 	"crowsnest/sources/internal/logname"
 )
 
-// awayAfter is the time without writes after which a deleted file is closed. An unreadable file
-// is skipped after the same time.
+// awayAfter is the time after which a deleted file without writes is closed, and after which
+// an unreadable file is skipped.
 const awayAfter = 2 * time.Second
 
 // directory holds the files in the directory of a stream.
 type directory struct {
 	*opener
 	heads        map[string]*head
-	known        []member                  // members at the last poll
-	olderMembers []member                  // members at the poll before the last one
+	known        []member                  // files of the stream at the last poll
+	olderMembers []member                  // files of the stream at the poll before the last one
 	names        []string                  // names of the members and of unread files at the last poll
-	broken       map[string]fs.FileInfo    // files that were skipped, by name
+	broken       map[string]fs.FileInfo    // unreadable files that were skipped, by name
 	failing      map[string]time.Time      // time since which each file cannot be read, by name
-	skipped      []skipped                 // files skipped since the follower last handled them
-	barred       map[string]sources.Unread // refused files, by name
-	gen          int64                     // generation of the last listing; zero if its files must be examined again
+	skipped      []skipped                 // unreadable files that were skipped since the follower last handled such files
+	barred       map[string]sources.Unread // files that may not be read, by name
+	gen          int64                     // generation of the last listing; zero if the files must be examined again
 	polled       time.Time                 // time at which the directory was last listed
-	settled      bool                      // whether no name has changed since the last poll
+	settled      bool                      // whether all names are the same as at the last poll
 }
 
-// member is a file of the stream that is currently in the directory.
+// member is a file of the stream that was in the directory at a poll.
 type member struct {
 	name  string
 	order logname.Order
@@ -47,9 +47,9 @@ func (m member) newFile() *file {
 	return &file{name: m.name, order: m.order, id: content.IDOf(m.head.bytes), fi: m.fi}
 }
 
-// head is the start of a file, and the state of the file when it was read.
+// head is the first bytes of a file, with information about the file when they were read.
 type head struct {
-	fi    fs.FileInfo // state of the file when its head was read
+	fi    fs.FileInfo // information about the file when its head was read
 	bytes []byte
 	first int64
 	size  int64 // size of the whole file, decompressed
@@ -58,10 +58,10 @@ type head struct {
 // skipped is a file that was skipped because it cannot be read.
 type skipped struct {
 	member
-	known bool // whether the file was a member at the last poll
+	known bool // whether the file belonged to the stream at the last poll
 }
 
-// isUnchanged reports whether a and b show the same file, and no write between them.
+// isUnchanged reports whether a and b describe the same file without a write between them.
 func isUnchanged(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
@@ -128,8 +128,8 @@ func (d *directory) confirmNames() {
 	}
 }
 
-// examine examines the files that entries name. complete is false if one of them is missing. A
-// file that stays unreadable is skipped, unless it is the newest one.
+// examine examines the files that entries name. complete is false if at least one of them is
+// missing. A file that stays unreadable is skipped, unless it is the newest file.
 func (d *directory) examine(entries []logdir.Entry, open []*file) (ms []member, complete bool, err error) {
 	heads := make(map[string]*head, len(d.heads))
 	refused := map[string]sources.Unread{}
@@ -176,9 +176,9 @@ func (d *directory) headOf(e logdir.Entry, m member, open []*file) (*head, error
 	return d.readHead(m, open)
 }
 
-// skipUnreadable skips a file that has been unreadable for awayAfter, and reports whether it
-// did, because newer files must not wait. It does not skip the newest file, nor a file that is
-// unreadable for lack of descriptors.
+// skipUnreadable skips a file that has been unreadable for awayAfter, because newer files must
+// not wait for it. It reports whether it skipped the file. It skips neither the newest file
+// nor a file that is unreadable for lack of descriptors.
 func (d *directory) skipUnreadable(m member, err error, entries []logdir.Entry) bool {
 	newer := func(e logdir.Entry) bool { o, ok := d.found.Order(e.Name); return ok && m.order.Before(o) }
 	if logdir.IsOutOfDescriptors(err) || !isIO(err) || errors.Is(err, fs.ErrNotExist) || m.fi == nil || !slices.ContainsFunc(entries, newer) {

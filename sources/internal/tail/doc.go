@@ -6,10 +6,10 @@
 // container the next file. One follower reads one stream from its oldest unread byte through
 // all of these files, and feeds one matcher.Stream.
 //
-// A file is identified by its content, through hashes of its head and of the bytes before the
-// position. Inode numbers count only while an open descriptor prevents their reuse. The same
-// search therefore finds a position after a restart, after a rotation, and after a file was
-// compressed, copied and truncated, or renamed back.
+// A file is identified by its content, through hashes of its first bytes (the head) and of the
+// bytes before the position (the mark). Inode numbers count only while an open descriptor
+// prevents their reuse. The same search therefore finds a position after a restart, after a
+// rotation, and after a file was compressed, copied and truncated, or renamed back.
 //
 // Polling alone finds every change. Notifications of the kernel only make it faster. The
 // package handles files and bytes. It does not know the content of lines, except the time that

@@ -35,13 +35,13 @@ type file struct {
 	id    content.ID
 	fi    fs.FileInfo // information about the file when it was last examined
 
-	f  *os.File       // nil if not open
+	f  *os.File       // open file; nil if the file is closed
 	gz *gunzip.Reader // decompressor; nil for a file that is not compressed
 
 	offset int64  // offset in the file up to which lines were passed on
 	mark   []byte // the last bytes before offset; at least markSize bytes unless offset is smaller
-	sure   bool   // whether mark is unique, because it contains a line with a precise time
-	win    []byte // mark followed by the bytes that were read after it; valid until the next read
+	sure   bool   // whether no other file has the same mark, because the mark contains a line with a precise time
+	win    []byte // mark followed by the bytes after it; valid until the next read
 	pos    int    // index of offset in win
 
 	// information about the file before the last read that reached the end; nil if data was
@@ -51,7 +51,7 @@ type file struct {
 	shown bool  // whether the unfinished line was matched before its end was written
 	long  *longLine
 	nul   bool // whether offset is within a region of NUL bytes
-	torn  bool // whether the bytes behind the NUL bytes belong to a line that began before them
+	torn  bool // whether the bytes after the NUL bytes belong to a line that began before them
 
 	finished bool // whether a compressed file was read to its end
 	broken   bool // whether a compressed file is damaged and was counted as damaged
@@ -64,8 +64,8 @@ type longLine struct {
 	prefix []byte
 }
 
-// seek moves to off and reads the bytes before off as the mark. The caller ensures that the
-// right file is open.
+// seek moves to off and reads the bytes before off, which become the mark. The caller ensures
+// that the right file is open.
 func (f *file) seek(off int64) error {
 	f.offset, f.mark, f.sure, f.win, f.pos = off, nil, false, nil, 0
 	f.quiet, f.rest, f.shown, f.long, f.nul = nil, 0, false, nil, false
@@ -96,7 +96,8 @@ func (f *file) seekCompressed(off int64) error {
 	return nil
 }
 
-// changedError returns errChanged, or err itself if the system failed to read.
+// changedError returns errChanged if the file has changed. It returns err if the system failed
+// to read.
 func changedError(doing string, err error) error {
 	if isIO(err) {
 		return err
@@ -143,8 +144,8 @@ func (f *file) setMark(read []byte) {
 	f.mark = append(f.mark[:0], read[min(line, max(0, len(read)-markSize)):]...)
 }
 
-// learnFromRead completes the identity from the bytes that were just read, if they are the
-// head. It does so immediately, because the file may be truncated before the next read.
+// learnFromRead completes the file's identity if the bytes that were just read are the start
+// of the file. It does so immediately, because the file may be truncated before the next read.
 func (f *file) learnFromRead() {
 	if f.id.N < content.HeadSize && f.pos > 0 && f.offset == int64(f.pos) {
 		f.id = content.IDOf(f.win[:min(content.HeadSize, len(f.win))])
@@ -153,19 +154,19 @@ func (f *file) learnFromRead() {
 	f.completeID()
 }
 
-// completeID completes the identity of a file that was shorter than a head when it was
-// identified.
+// completeID completes the identity of a file that had fewer than content.HeadSize bytes when
+// it was identified.
 func (f *file) completeID() {
 	if f.id.N >= content.HeadSize || f.f == nil || f.gz != nil {
 		return
 	}
-	// A file that was truncated in the meantime keeps its identity.
+	// If the file was truncated in the meantime, its identity stays as it is.
 	if h, err := content.ReadHead(f.f, false); err == nil && len(h) > f.id.N && (f.id.N == 0 || f.id.Is(h)) {
 		f.id = content.IDOf(h)
 	}
 }
 
-// looksLike reports whether the open file h still starts as f did.
+// looksLike reports whether the open file h still has the same first bytes as f.
 func (f *file) looksLike(h *os.File) bool {
 	if f.id.N == 0 {
 		return true
@@ -191,8 +192,8 @@ func (f *file) isIdle() bool {
 	return f.quiet != nil && f.quiet.Size() == f.fi.Size() && f.quiet.ModTime().Equal(f.fi.ModTime())
 }
 
-// isFresh reports whether the file was written to so recently that more may come even after a
-// rotation. A time in the future counts as recent.
+// isFresh reports whether the file was written to recently, so that further writes are
+// possible even after a rotation. A time in the future counts as recent.
 func (f *file) isFresh(now time.Time) bool {
 	return !f.order.GZ && now.Sub(f.fi.ModTime()) < linger
 }

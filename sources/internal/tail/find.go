@@ -25,7 +25,7 @@ type finder struct {
 	t    *Tailer
 	w    *logdir.Watcher
 	beat beat
-	due  atomic.Bool // whether a tick has passed since the last search
+	due  atomic.Bool // whether another search is due, because a tick has passed since the last one
 
 	rescan, found time.Time
 }
@@ -48,7 +48,8 @@ func (f *finder) poll() {
 	t, now, full := f.t, f.t.cfg.Clock(), false
 	due := f.due.Swap(false)
 	if due {
-		if full = !now.Before(f.rescan) || f.rescan.Sub(now) > rescanEvery; full { // the second case means that the clock went back
+		// the second condition means that the clock was set back
+		if full = !now.Before(f.rescan) || f.rescan.Sub(now) > rescanEvery; full {
 			f.rescan = now.Add(rescanEvery)
 		}
 		f.w.Drain()
@@ -85,7 +86,8 @@ func (t *Tailer) findAll(w *logdir.Watcher, full bool) {
 	}
 }
 
-// recordSearch records the result of a search. It reports whether this was not the first one.
+// recordSearch records the result of a search. again reports whether there was an earlier
+// search.
 func (t *Tailer) recordSearch(all bool, now time.Time) (again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,8 +100,8 @@ func (t *Tailer) recordSearch(all bool, now time.Time) (again bool) {
 	return again
 }
 
-// searchTree looks for streams in one tree if anything in it changed. It returns nil if all
-// streams are known.
+// searchTree looks for streams in one tree if a directory of the tree has changed. It returns
+// nil if all streams are known.
 func (t *Tailer) searchTree(tr *tree, now time.Time, full bool, w *logdir.Watcher) error {
 	if full || !tr.up || tr.root.Moved() {
 		if err := tr.root.Reopen(); err != nil {
@@ -168,14 +170,14 @@ func (tr *tree) list(f *logdir.Dir, dir string, now time.Time, w *logdir.Watcher
 	return r.listing.Entries, nil
 }
 
-// watch watches a directory, and reports whether it is watched. Lstat comes first, because a
-// directory that hangs must not do so while the watcher is locked.
+// watch watches a directory, and reports whether it is watched. It calls Lstat first, so that
+// a directory that hangs does not block the watcher while it is locked.
 func (tr *tree) watch(w *logdir.Watcher, dir string) bool {
 	_, err := tr.root.Lstat(dir)
 	return err == nil && w.Add(tr.root.Abs(dir), dir == ".")
 }
 
-// checkLimit returns an error if the tree has more streams than are allowed.
+// checkLimit returns an error if the tree has more than most streams.
 func (tr *tree) checkLimit(most int) error {
 	if tr.excessStreams == 0 {
 		return nil
@@ -183,7 +185,8 @@ func (tr *tree) checkLimit(most int) error {
 	return fmt.Errorf("%d logs in %s are not read: there are more than %d", tr.excessStreams, tr.root.Path, most)
 }
 
-// setDown records why a tree cannot be searched, or if err is nil, that it was searched.
+// setDown records the reason why a tree cannot be searched. A nil err means that it was
+// searched.
 func (t *Tailer) setDown(tr *tree, now time.Time, err error) {
 	if err != nil {
 		t.recordError("list", err)
@@ -265,8 +268,8 @@ func (t *Tailer) markTrusted(tr *tree, f *logdir.Dir) {
 	t.roots[tr.root.Path] = f.ID
 }
 
-// updateFollowers creates followers for new streams. It marks the followers of removed streams
-// if the tree could be searched.
+// updateFollowers creates followers for new streams. If the tree could be searched, it also
+// marks the followers of streams that no longer exist.
 func (t *Tailer) updateFollowers(tr *tree, found []Stream, w *logdir.Watcher) {
 	seen, watched := make(map[string]bool, len(found)), make([]bool, len(found))
 	refused := map[string]bool{}
@@ -357,8 +360,8 @@ func (t *Tailer) newStream(tr *tree, s Stream) *follower {
 		delete(t.restored, s.Key)
 	}
 	c := newFollower(t, tr, s, pos)
-	// The stream has no lines from before bound. If bound is early because the stream could not
-	// be read, it holds the watermark back.
+	// All lines of the stream from before bound were read. If bound is early because the
+	// stream could not be read, the watermark stays behind with it.
 	c.bound, c.since = t.provenUpTo(tr, s.Key), t.saved
 	c.fromEnd = t.cfg.FromEnd && !t.state && !t.opened
 	c.newest = t.cfg.Newest && !t.state && !t.opened
@@ -371,7 +374,7 @@ func (t *Tailer) newStream(tr *tree, s Stream) *follower {
 // stream may only be unreachable for a moment.
 const (
 	forgetAfter = 10 * time.Minute
-	maxMissing  = 1000 // number of positions; the newest are kept
+	maxMissing  = 1000 // largest number of such positions; the newest are kept
 )
 
 // dropRemoved drops followers whose stream was removed and read to its end. It also drops old
@@ -409,7 +412,7 @@ func (t *Tailer) dropRemoved(now time.Time) {
 	t.boundMissing()
 }
 
-// missingStreams returns the restored positions whose streams no longer exist.
+// missingStreams returns the saved positions of streams that no longer exist.
 func (t *Tailer) missingStreams() map[string]*restored {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -441,7 +444,8 @@ func (t *Tailer) findPath(key string) (path string, there bool) {
 	return path, false
 }
 
-// boundMissing drops the oldest positions of streams without files, beyond maxMissing.
+// boundMissing drops the oldest positions of streams without files until there are at most
+// maxMissing.
 func (t *Tailer) boundMissing() {
 	if len(t.restored) <= maxMissing || !t.opened {
 		return

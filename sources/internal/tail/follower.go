@@ -12,28 +12,30 @@ import (
 )
 
 const (
-	pollEvery = 50 * time.Millisecond  // interval of listing the directory while a file is read without a pause
+	pollEvery = 50 * time.Millisecond  // interval of listing the directory while a file is read without pauses
 	dirsEvery = 500 * time.Millisecond // interval of listing the directory if inotify reports no change
 	grace     = 250 * time.Millisecond
 	linger    = 5 * time.Second // time during which a rotated file may still be written to
-	idleAfter = time.Second     // time until an unfinished line is matched as it is
+	// time without new bytes after which an unfinished line is matched before its end is
+	// written
+	idleAfter = time.Second
 )
 
-// follower reads one stream through all of its files. One worker at a time owns it, for one
-// turn. Other goroutines may use only published.
+// follower reads one stream through all of its files. Workers read in turns, so that a
+// follower belongs to at most one worker at a time. Other goroutines may use only published.
 type follower struct {
 	*opener
 	*published
-	directory // the files that exist
-	sequence  // the order in which they are read
-	reader    // the state of reading
+	directory // files of the stream that exist
+	sequence  // order in which the files are read
+	reader    // state of reading the current file
 
 	lookBackTo func(bound time.Time) time.Time
-	fromEnd    bool // whether files without times are read from their end if the stream has no position
-	newest     bool // whether only the newest file is read if the stream has no position
-	busy       bool // whether the previous turn left something to read
-	grew       bool // whether cur grew in the last turn
-	placed     bool // whether the directory was listed, so that its files are known
+	fromEnd    bool // whether files without times are read from their end if no position was saved
+	newest     bool // whether only the newest file is read if no position was saved
+	busy       bool // whether the previous turn stopped before the end of the data
+	grew       bool // whether the current file grew in the last turn
+	placed     bool // whether the directory was listed, so that the files of the stream are known
 	// doubtful are files that were skipped before it was known how far they had been read.
 	doubtful []member
 }
@@ -52,8 +54,8 @@ func newFollower(t *Tailer, tr *tree, s Stream, saved *position.Stream) *followe
 	return c
 }
 
-// runTurn executes one turn, which reads at most one block. It reports whether there is more to
-// read immediately.
+// runTurn executes one turn of a worker, which reads at most one block. It reports whether
+// there is more to read immediately.
 func (c *follower) runTurn(w *worker) (again bool) {
 	c.now, c.err = c.clock(), nil
 	c.clampBound(c.now)
@@ -77,7 +79,7 @@ func (c *follower) runTurn(w *worker) (again bool) {
 }
 
 // readWithoutDirectory continues to read an open file while the directory is missing or not
-// trusted. It draws no conclusions about other files.
+// trusted. It assumes nothing about other files.
 func (c *follower) readWithoutDirectory(w *worker) (again bool) {
 	f := c.cur
 	if f == nil || f.f == nil || f.gz != nil || !c.updateSize(f) || f.fi.Size() <= f.offset+f.rest {
@@ -120,7 +122,7 @@ func (c *follower) poll() bool {
 	}
 	changed := l.Gen != c.gen || l.Gen < 0
 	if changed {
-		c.gen, c.grew = 0, false // the listing is examined again until its effect is known
+		c.gen, c.grew = 0, false // a failure below must not prevent that the listing is examined again
 	} else {
 		c.polled = c.now
 	}
@@ -153,7 +155,7 @@ func (c *follower) pollFiles(l *logdir.Listing, changed bool) bool {
 		return c.cur != nil && c.openCur()
 	case err != nil:
 		c.recordTurnError("open", err)
-		return c.cur != nil && c.openCur() // a failure of later files does not stop the reading of cur
+		return c.cur != nil && c.openCur() // an error with a later file does not stop the reading of cur
 	}
 	over := len(ms) == 0 && c.cur == nil && len(c.refused) == 0
 	if c.setOver(over); over {
@@ -172,7 +174,8 @@ func (c *follower) pollFiles(l *logdir.Listing, changed bool) bool {
 		return false
 	}
 	c.gen, c.polled = l.Gen, c.now
-	c.placed = c.placed || !over || c.saved == nil && l.Gen >= 0 // an empty directory without a position has lost nothing
+	// if the directory is empty and no position was saved, no line was lost
+	c.placed = c.placed || !over || c.saved == nil && l.Gen >= 0
 	if changed || c.cur == nil {
 		c.confirmNames()
 	}
@@ -196,7 +199,7 @@ func (c *follower) membersOf(entries []logdir.Entry) ([]member, error) {
 	return ms, err
 }
 
-// setBlocked records whether the newest file is refused.
+// setBlocked records whether the newest file may not be read, so that later lines are missed.
 func (c *follower) setBlocked(ms []member) {
 	blocked := false
 	for name := range c.barred {
@@ -206,7 +209,7 @@ func (c *follower) setBlocked(ms []member) {
 	c.update(func() { c.blocked = blocked })
 }
 
-// lagging describes the stream as a lagging one that was read up to upTo.
+// lagging describes the stream as a lagging stream, which was read only up to upTo.
 func (c *follower) lagging(upTo time.Time) matcher.LaggingStream {
 	if labels := c.knownLabels(); labels != nil {
 		return matcher.LaggingStream{Labels: labels, ReadUpTo: upTo}
@@ -233,7 +236,7 @@ func (s *Stream) name() string {
 }
 
 // countSkipped counts possible losses in skipped files that were not read before. Without a
-// position it is unknown whether they were read, so they become doubtful.
+// position it is unknown which files were read, so the skipped files become doubtful.
 func (c *follower) countSkipped() {
 	for _, s := range c.skipped {
 		waits := func(f *file) bool { return f.f == nil && f.name == s.name }
@@ -248,9 +251,9 @@ func (c *follower) countSkipped() {
 	c.skipped = c.skipped[:0]
 }
 
-// statCur updates the size of cur. If cur grew in the last turn, it is likely to grow again,
-// and the next read shows whether it is still the same file. The size is then not needed,
-// unless something else depends on it.
+// statCur updates the size of cur. If cur grew in the last turn, statCur saves the system call
+// where possible. Such a file has probably grown again, and the next read detects whether it
+// is still the same file.
 func (c *follower) statCur() bool {
 	f := c.cur
 	if f == nil {
@@ -278,7 +281,7 @@ func (c *follower) openCur() bool {
 	case errors.Is(err, errBusy):
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errMoved):
 		c.gen = 0
-	case f.gz != nil: // nothing of a damaged file can be decompressed, and the files after it must not wait
+	case f.gz != nil: // the file is damaged from its start, and the files after it must not wait
 		c.countDamaged(f, err)
 		c.skipBroken()
 	default:
@@ -333,7 +336,7 @@ func (c *follower) publish() {
 		c.stalled.since, c.stalled.why = time.Time{}, ""
 	}
 	if c.stream != nil {
-		c.counters = c.stream.Counters() // they include lines that were flushed after the last block
+		c.counters = c.stream.Counters() // the counters then include lines that were flushed after the last block
 	}
 	c.pinned = c.cur != nil || c.old != nil || len(c.next) > 0
 	f := c.cur
@@ -358,7 +361,7 @@ func (c *follower) publish() {
 	}
 }
 
-// commitPosition saves the position after a block. It runs in the same checkpoint as the hits
+// commitPosition stores the position after a block. It runs in the same checkpoint as the hits
 // of the block.
 func (c *follower) commitPosition() {
 	pos := c.position()
@@ -366,7 +369,7 @@ func (c *follower) commitPosition() {
 	c.update(func() { c.saved, c.counters = &pos, c.stream.Counters() })
 }
 
-// position returns the position before the oldest unfinished line.
+// position returns the position to save, which is before the oldest unfinished line.
 func (c *follower) position() position.Stream {
 	if f, off := c.oldestUnfinished(); f != nil {
 		return c.withOld(f.pointAt(off), f)
@@ -374,7 +377,7 @@ func (c *follower) position() position.Stream {
 	if c.cur.offset > 0 || c.saved == nil || c.saved.N == 0 {
 		return c.withOld(c.cur.pointAt(c.cur.offset), c.cur)
 	}
-	if c.old != nil { // nothing of cur has been read yet
+	if c.old != nil { // cur was not read yet
 		return c.withOld(c.old.pointAt(c.old.offset), c.old)
 	}
 	return *c.saved

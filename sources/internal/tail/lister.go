@@ -17,7 +17,7 @@ const listWithin = 600 * time.Millisecond
 var errHangs = errors.New("listing the directory hangs")
 
 // lister runs the operations of a search on directories, so that a directory that hangs does
-// not hide the others. Only one goroutine may call start.
+// not delay the search in other directories. Only one goroutine may call start.
 type lister struct {
 	ready    func()      // called when an operation that counted as hanging returns
 	returned atomic.Bool // whether such an operation has returned since the last search
@@ -46,7 +46,7 @@ func (l *lister) start(d *logdir.Dir, path string, op func()) error {
 		close(done)
 		l.finish(path)
 	}()
-	if many { // with too many hanging operations, this search waits too, and counts as hanging
+	if many { // with many hanging operations, this search also waits, and counts as hanging
 		<-done
 		return nil
 	}
@@ -60,7 +60,7 @@ func (l *lister) start(d *logdir.Dir, path string, op func()) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
-	case <-done: // it returned at the last moment
+	case <-done: // the operation returned at the last moment
 		return nil
 	default:
 	}

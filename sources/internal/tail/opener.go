@@ -19,11 +19,11 @@ type opener struct {
 	tree    *tree
 	found   Stream
 	gunzips *gunzip.Pool
-	waiter  gunzip.Waiter // its Wake queues a turn of the follower
+	waiter  gunzip.Waiter // waiter for a decompressor; its Wake queues a turn of the follower
 
 	now time.Time
 	dir *logdir.Dir // trusted directory of the tree
-	err error       // why something could not be read in this turn
+	err error       // reason why a file could not be read in this turn
 }
 
 var (
@@ -40,7 +40,8 @@ type unreadError struct {
 func (e *unreadError) Error() string { return e.err.Error() }
 func (e *unreadError) Unwrap() error { return e.err }
 
-// isIO reports whether err is a failure of the system to read, and not one to parse.
+// isIO reports whether the system failed to read. It is false if the content of the file is
+// the cause of err.
 func isIO(err error) bool {
 	var path *os.PathError
 	return errors.As(err, &path)
@@ -70,7 +71,7 @@ func (o *opener) countDeleted(f *file) {
 	}
 }
 
-// countDamaged counts a compressed file that cannot be read to its end.
+// countDamaged counts a compressed file that cannot be decompressed to its end.
 func (o *opener) countDamaged(f *file, err error) {
 	if !f.broken {
 		f.broken = true
@@ -80,7 +81,7 @@ func (o *opener) countDamaged(f *file, err error) {
 }
 
 // open opens a file, and takes a decompressor if the file is compressed. If none is free, it
-// returns errBusy, and the follower is woken as soon as one is free.
+// returns errBusy, and queues a turn of the follower as soon as one is free.
 func (o *opener) open(f *file) error {
 	if f.f == nil {
 		h, fi, err := o.openFile(o.dir, o.relativePath(f.name))
@@ -100,7 +101,7 @@ func (o *opener) open(f *file) error {
 		return errBusy
 	}
 	err := f.seek(f.offset)
-	if errors.Is(err, errChanged) { // another file has the same head
+	if errors.Is(err, errChanged) { // another file has the same first bytes
 		o.countLoss(lossGap, o.absolutePath(f.name))
 		err = f.seek(0)
 	}

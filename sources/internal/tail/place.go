@@ -8,8 +8,8 @@ import (
 	"crowsnest/sources/internal/position"
 )
 
-// placeStart finds the position from which to continue. This is the saved point, or without one
-// a place that depends on a time.
+// placeStart finds the position from which to continue. This is the saved position. Without a
+// saved position it depends on a time.
 func (c *follower) placeStart(ms []member) error {
 	if c.closedIdle != nil && len(ms) > 0 && ms[len(ms)-1].name == c.closedIdle[0].name && c.closedUnchanged() {
 		return nil
@@ -20,7 +20,9 @@ func (c *follower) placeStart(ms []member) error {
 	if len(ms) == 0 {
 		return nil
 	}
-	if live { // The log was closed while it was being written to. If its pod is deleted, later lines are lost.
+	// The file was closed only to save its descriptor, so later lines exist. If the pod is
+	// deleted, they are lost.
+	if live {
 		c.ended = false
 	}
 	if c.stream == nil {
@@ -68,8 +70,8 @@ func (c *follower) createStream(ms []member) {
 	c.update(func() { c.view.Labels = c.stream.Labels() })
 }
 
-// placeAfter continues with the first file that is newer than the file of the point p. That
-// file was compressed and removed, deleted, or truncated.
+// placeAfter continues with the first file that is newer than the file of the position p. The
+// file of p no longer exists, because it was removed or truncated.
 func (c *follower) placeAfter(ms []member, p position.Point) {
 	at, _ := c.found.Order(p.Name)
 	i := slices.IndexFunc(ms, func(m member) bool {
@@ -81,15 +83,15 @@ func (c *follower) placeAfter(ms []member, p position.Point) {
 		}
 		return m.order.Rotated == "" || p.First == 0 && m.fi.ModTime().After(c.since)
 	})
-	// The newest file is read in any case. It is not the file of the point, whatever its time
-	// is.
+	// The newest file is read in any case. It is not the file of the position, even if its
+	// time suggests that.
 	if last := len(ms) - 1; i < 0 && ms[last].order.Rotated == "" {
 		i = last
 	}
 	switch {
 	case c.ended || c.saved.Ended:
 		c.countDoubtful(writtenAfter(c.since))
-	case len(c.doubtful) > 0: // the file of the point is probably one of the doubtful files
+	case len(c.doubtful) > 0: // the file of the position is probably one of the doubtful files
 		c.countDoubtful(func(member) bool { return true })
 		c.markEnded()
 	default:
@@ -115,7 +117,8 @@ func (c *follower) restoreOld(ms []member, p position.Point) {
 }
 
 // lookBack starts with the first line that is not older than from. If no file has times, it
-// starts at the start of a file, or at the end of the newest one if end is set.
+// starts at the start of a file. If end is set, it starts at the end of the newest file
+// instead.
 func (c *follower) lookBack(ms []member, from time.Time, end bool) error {
 	start, off, timed := 0, int64(0), false
 	for i := len(ms) - 1; i >= 0 && !c.newest; i-- {
@@ -152,14 +155,13 @@ func (c *follower) lookBack(ms []member, from time.Time, end bool) error {
 	}
 	f.completeID()
 	c.startWith(f, ms[:start], ms[start+1:])
-	// Commit this position, so that reading continues here after a restart, instead of looking
-	// back again.
+	// Commit this position, so that a restart continues here instead of looking back again.
 	c.hand.scan(c.stream, nil, c.commit)
 	return nil
 }
 
-// noFiles is called when a stream has no files. It counts a loss if the stream was not read
-// completely, because its position is not at an end, or because no file was ever examined.
+// noFiles is called when a stream has no files. It counts a loss if the position is not at the
+// end of a file, or if no file was ever examined.
 func (c *follower) noFiles(removed bool) {
 	pos := c.saved
 	if c.placed || c.ended || pos != nil && pos.Ended || pos == nil && !removed {

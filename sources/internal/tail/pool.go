@@ -12,7 +12,7 @@ import (
 
 const (
 	hungTicks = 2  // number of ticks after which an operation counts as hung
-	maxHung   = 64 // number of hung workers that are replaced
+	maxHung   = 64 // largest number of hung workers that are replaced
 	stopEvery = 100 * time.Millisecond
 	stopTicks = 6 // number of stopEvery intervals after which hanging calls are abandoned
 )
@@ -20,7 +20,7 @@ const (
 // beat detects an operation of a goroutine that hangs. The goroutine calls start and stop. The
 // coordinator calls isHung.
 type beat struct {
-	n     atomic.Uint64 // number of starts and stops, which is odd during an operation
+	n     atomic.Uint64 // number of starts and stops; odd during an operation
 	seen  uint64
 	ticks int
 }
@@ -44,8 +44,8 @@ func (b *beat) isHung(ticks int) bool {
 type worker struct {
 	beat     beat
 	buf      []byte
-	follower atomic.Pointer[follower] // the follower that it reads; nil if there is none
-	replaced atomic.Bool              // whether another worker took over, so that this one ends after this turn
+	follower atomic.Pointer[follower] // follower whose turn it executes; nil if there is none
+	replaced atomic.Bool              // whether another worker has replaced it, so that it ends after this turn
 }
 
 func newWorker() *worker { return &worker{} }
@@ -134,7 +134,6 @@ func (wp *pool) replaceHung(finder *beat) {
 	}
 }
 
-// wait returns when all goroutines except the hung ones have ended.
 func (wp *pool) wait(finder *beat) {
 	done := make(chan struct{})
 	go func() {
@@ -169,7 +168,7 @@ func (wp *pool) onlyHung(finder *beat) bool {
 // move a position after the last save.
 type hand struct {
 	mu sync.RWMutex
-	p  sources.Pipeline // nil if closed
+	p  sources.Pipeline // pipeline; nil if closed
 }
 
 func (h *hand) open(p sources.Pipeline) {
@@ -178,7 +177,7 @@ func (h *hand) open(p sources.Pipeline) {
 	h.p = p
 }
 
-// close also waits for lines that are just being passed on.
+// close closes the hand after waiting for lines that are just being passed on.
 func (h *hand) close() { h.open(nil) }
 
 func (h *hand) scan(s *matcher.Stream, block []byte, commit func()) {

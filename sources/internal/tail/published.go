@@ -17,25 +17,25 @@ import (
 // published is the part of a follower that other goroutines read, together with their requests
 // to the follower. It is safe for concurrent use.
 type published struct {
-	begun     atomic.Bool // whether the log had its first turn, after which no line is missed
-	hinted    atomic.Bool // whether something may have happened in the directory
+	begun     atomic.Bool // whether the stream had its first turn, from which on no line is missed
+	hinted    atomic.Bool // whether a change in the directory is possible, according to inotify
 	watched   atomic.Bool // whether inotify reports changes of the directory
 	unlisted  atomic.Bool // whether the last search no longer found the stream
-	closeIdle atomic.Bool // whether the file is to be closed when it is idle
+	closeIdle atomic.Bool // whether the current file must be closed when it is idle
 
 	folder string // path of the directory of the stream
 
 	mu       sync.Mutex
 	saved    *position.Stream // saved position; nil if nothing was read yet
-	bound    time.Time        // watermark of the stream
+	bound    time.Time        // time up to which the stream was read
 	lineTime time.Time        // time of the newest line that was read
 	isEnded  bool             // whether the stream has no files left
-	blocked  bool             // whether the newest file is refused, so that later lines are not read
-	pinned   bool             // whether files are open
+	blocked  bool             // whether the newest file may not be read, so that later lines are missed
+	pinned   bool             // whether the follower has open files
 	view     sources.StreamStatus
 	named    string // name of the file that view.Path refers to
 	counters matcher.Counters
-	refused  map[string]sources.Unread // refused files, by name
+	refused  map[string]sources.Unread // files that may not be read, by name
 	stalled  struct {                  // why and since when the stream cannot be read; zero if it can
 		since time.Time
 		why   string
@@ -48,7 +48,8 @@ func (p *published) update(f func()) {
 	f()
 }
 
-// advanceTo records that everything from before t was read, unless the newest file is refused.
+// advanceTo records that every line from before t was read, unless the newest file may not be
+// read.
 func (p *published) advanceTo(t time.Time) {
 	p.update(func() {
 		if !p.blocked {
@@ -57,8 +58,8 @@ func (p *published) advanceTo(t time.Time) {
 	})
 }
 
-// clampBound resets the stream's watermark if it is in the future, because the clock was set
-// back. How far the stream lags is unknown until it is read to its end.
+// clampBound resets the stream's watermark if it is in the future, which happens if the clock
+// was set back. It is then unknown how far the stream lags, until it is read to its end.
 func (p *published) clampBound(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,7 +83,7 @@ func (p *published) recordLineTime(t, now time.Time) {
 	p.update(func() { p.lineTime, p.view.LastRead = t, now })
 }
 
-// replacePosition replaces the position by an equivalent one.
+// replacePosition replaces the position by one that means the same.
 func (p *published) replacePosition(pos position.Stream) { p.update(func() { p.saved = &pos }) }
 
 // markEnded marks the file of the position as read to its end. The mark survives restarts.
@@ -121,7 +122,7 @@ func (p *published) recordStall(now time.Time, why string) {
 	}
 }
 
-// finalState returns what must be kept of a follower that is removed. over reports whether it
+// finalState returns the state to keep when the follower is removed. over reports whether it
 // has nothing left to read.
 func (p *published) finalState() (over bool, n matcher.Counters, saved *position.Stream) {
 	p.mu.Lock()
@@ -132,14 +133,14 @@ func (p *published) finalState() (over bool, n matcher.Counters, saved *position
 	return p.isEnded, p.counters, saved
 }
 
-// readingState says how a stream is read.
+// readingState is the state of a stream for the watermark of the source.
 type readingState int
 
 const (
 	reading readingState = iota
-	behind               // the log was unreadable for a while, and is still behind the watermark
-	blocked              // the newest file is refused
-	stalled              // the log cannot be read
+	behind               // the stream was unreadable for a while, and its lines are still older than the watermark
+	blocked              // the newest file may not be read
+	stalled              // the stream cannot be read
 )
 
 // readState returns the time up to which the stream was read, and how it is read. watermark is

@@ -14,7 +14,7 @@ const minNUL = 16
 
 const (
 	maxRewind  = 64 << 10 // number of bytes that may be read again to complete a line
-	maxRewinds = 4        // number of times that they may be read again for one line
+	maxRewinds = 4        // number of times that the start of one line may be read again
 )
 
 // reader passes blocks of whole lines to the stream of the matcher.
@@ -28,27 +28,28 @@ type reader struct {
 	stream *matcher.Stream
 	commit func()
 
-	moved time.Time // time at which something was last read
+	moved time.Time // time at which bytes were last read
 	fed   int64     // number of bytes passed to the stream
 	segs  []segment
-	parts struct { // the oldest unfinished line in several parts
-		f       *file // the file that it is in; nil if there is no such line
+	parts struct { // oldest unfinished line that was passed on in several parts
+		f       *file // file that contains the line; nil if there is no such line
 		head    content.Sum
 		offset  int64
 		since   time.Time
-		rereads int // number of times that it was read again
+		rereads int // number of times that the line was read again
 	}
 	flushed int64 // number of bytes of unfinished lines that were flushed
 }
 
-// segment maps a range of the stream's bytes to the file that they come from.
+// segment maps a range of bytes of the matcher's stream to the file that contains them.
 type segment struct {
 	fed    int64
 	f      *file
 	offset int64
 }
 
-// feed passes the whole lines in data to the stream. An unfinished line at the end remains.
+// feed passes the whole lines in data to the stream. It does not pass on an unfinished line at
+// the end.
 func (r *reader) feed(f *file, data []byte) {
 	full := len(data) == blockSize
 	rest, was := f.rest, f.offset
@@ -68,8 +69,8 @@ func (r *reader) feed(f *file, data []byte) {
 }
 
 // consumeNext consumes the first region of data and returns its length, or 0 if the region is
-// not complete. A region consists of NUL bytes, of lines, or of a part of a long line. full
-// means that data fills a block.
+// not complete. A region consists of NUL bytes, of whole lines, or of a part of a long line.
+// full means that data fills a block.
 func (r *reader) consumeNext(f *file, data []byte, full bool) int {
 	if n := leadingNUL(data); n >= minNUL || n > 0 && f.nul {
 		f.nul = true
@@ -93,7 +94,7 @@ func (r *reader) consumeNext(f *file, data []byte, full bool) int {
 		r.scan(f, data[:n], f.offset, n)
 		return n
 	}
-	if hole >= 0 { // the end of the line was lost in the hole
+	if hole >= 0 { // the hole of NUL bytes destroyed the end of the line
 		r.scan(f, data[:hole], f.offset, hole)
 		f.nul, f.torn = true, r.framed
 		return hole
@@ -153,7 +154,7 @@ func (r *reader) finishLine(f *file, w *worker) {
 	if err != nil && f.gz == nil || len(data) == 0 {
 		return
 	}
-	r.feed(f, data) // more may have been written
+	r.feed(f, data) // more bytes may have been written since the last read
 	if f.rest == 0 || f.long != nil {
 		return
 	}
@@ -170,7 +171,7 @@ func (r *reader) showLine(f *file, w *worker) {
 	} else if f.rest > 0 {
 		data, _, err := r.read(f, w)
 		if err != nil || int64(len(data)) != f.rest {
-			return // more was written, which the next turn reads
+			return // more bytes were written, and the next turn reads them
 		}
 		block = data
 	}
@@ -186,7 +187,7 @@ func (r *reader) showLine(f *file, w *worker) {
 	r.flushUnfinished()
 }
 
-// flushUnfinished makes the stream match the parts of unfinished lines.
+// flushUnfinished makes the stream match unfinished lines without their ends.
 func (r *reader) flushUnfinished() {
 	r.hand.flush(r.stream)
 	r.segs = nil
@@ -203,9 +204,9 @@ func (r *reader) flushOldParts() {
 	r.flushUnfinished()
 }
 
-// mayRewind reports whether flushed parts may be read again, to be matched together with their
-// end. It counts the attempts. Parts that are far back or were read too often are not read
-// again.
+// mayRewind reports whether flushed parts of a line may be read again, so that they are
+// matched together with the line's end. It counts the attempts. Parts that are far back or
+// were read too often are not read again.
 func (r *reader) mayRewind() bool {
 	u, p := r.flushed, &r.parts
 	r.flushed = 0

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	maxAway   = 30 * time.Second // time after which a deleted file is closed in any case
-	eagerOpen = 8                // number of later files of one stream that are kept open
+	maxAway   = 30 * time.Second // time after which a deleted file is closed even if it is still written to
+	eagerOpen = 8                // largest number of later files of one stream that are kept open
 )
 
 // sequence is the order in which the files of a stream are read.
@@ -23,16 +23,16 @@ const (
 type sequence struct {
 	*opener
 	cur  *file
-	next []*file         // files after cur, in order
+	next []*file         // files to read after cur, in order
 	old  *file           // rotated file before cur, which may still grow
 	done []position.File // files that were read to their end
 
 	oldUntil   time.Time
-	nextSince  time.Time // time since which next has had a file with content
-	away       time.Time // time since which cur has been missing in the directory
-	ended      bool      // whether the file of the saved point was read to its end
-	since      time.Time // time at which that file was last written to
-	prevFirst  int64     // first time in the newest finished file, or in the file of the saved point
+	nextSince  time.Time // time since which one of these files has had content
+	away       time.Time // time at which cur disappeared from the directory; zero if it has not
+	ended      bool      // whether the file of the saved position was read to its end
+	since      time.Time // time at which the file of the saved position was last written to
+	prevFirst  int64     // time of the first line in the newest finished file, or in the file of the saved position
 	closedIdle []*file   // files closed to save descriptors; the last one is the file that was being read
 }
 
@@ -44,7 +44,7 @@ func (s *sequence) markDone(d position.File) {
 	}
 }
 
-// startWith starts with the file cur. The files before it were read or are too old.
+// startWith makes cur the file to read. The files before it were read or are too old.
 func (s *sequence) startWith(cur *file, before, after []member) {
 	s.cur = cur
 	for _, m := range before {
@@ -56,7 +56,8 @@ func (s *sequence) startWith(cur *file, before, after []member) {
 	s.setNext(after)
 }
 
-// laterDone returns files that were read before f but have later times, to be saved with f.
+// laterDone returns the files that were read before f although their times are later. They are
+// saved with f.
 func (s *sequence) laterDone(f *file) []position.File {
 	if f.id.First == 0 {
 		return nil
@@ -64,7 +65,7 @@ func (s *sequence) laterDone(f *file) []position.File {
 	var out []position.File
 	for _, d := range s.done {
 		if d.N == f.id.N && d.Sum == f.id.Sum {
-			break // the files after d were read after f
+			break // all files after d were read after f
 		}
 		if d.First > f.id.First {
 			out = append(out, d)
@@ -73,20 +74,20 @@ func (s *sequence) laterDone(f *file) []position.File {
 	return out
 }
 
-// isDone reports whether the file m was read to its end. A file whose head has no time is never
-// done, because another file may start the same way.
+// isDone reports whether the file m was read to its end. It returns false for a file without
+// times, because another file may start with the same bytes.
 func (s *sequence) isDone(m member) bool {
 	return m.head.first != 0 && slices.ContainsFunc(s.done, func(d position.File) bool { return d.Is(m.head.bytes) })
 }
 
-// looksDone reports whether the file m was probably read to its end. It compares only the start
-// and the length, so it also works for files without times.
+// looksDone reports whether the file m was probably read to its end. It compares only the
+// first bytes and the length, so it also works for files without times.
 func (s *sequence) looksDone(m member) bool {
 	return slices.ContainsFunc(s.done, func(d position.File) bool { return d.Size == m.head.size && d.Is(m.head.bytes) })
 }
 
-// bornBefore returns the files of ms before cur that did not exist at the last poll, or that
-// are known to follow cur.
+// bornBefore returns the files of ms before cur that appeared since the last poll, or that are
+// known to follow cur.
 func (s *sequence) bornBefore(ms, last []member) []member {
 	var born []member
 	for _, m := range ms {
@@ -123,7 +124,7 @@ func (s *sequence) continuesCur(m member) bool {
 	return !m.fi.ModTime().Before(f.fi.ModTime())
 }
 
-// reconcile finds cur and its successors in ms. last are the files of the last poll.
+// reconcile finds cur and the files after it in ms. last are the files of the last poll.
 func (s *sequence) reconcile(ms, last []member) {
 	s.cur.completeID() // the file may have been empty when it was found
 	at, isCur := -1, false
@@ -222,8 +223,8 @@ func (s *sequence) setNext(ms []member) {
 		}
 		next = append(next, f)
 	}
-	// A file without a name is older than the files with names. It can be read only while it is
-	// open. If it was never opened, its name may belong to another file now.
+	// A file without a name is older than the files with names. It can be read only if it is
+	// open. Otherwise its name may belong to another file now.
 	left = slices.DeleteFunc(left, func(f *file) bool {
 		if f.f == nil {
 			s.countDeleted(f)
@@ -236,7 +237,7 @@ func (s *sequence) setNext(ms []member) {
 	}
 }
 
-// matchingFile returns the index of the file that m is, or whose compressed form m is.
+// matchingFile returns the index of the file that is m, or whose compressed form is m.
 func matchingFile(files []*file, m member) int {
 	if i := slices.IndexFunc(files, func(f *file) bool { return f.isMember(m) }); i >= 0 || !m.order.GZ {
 		return i
@@ -285,7 +286,7 @@ func (s *sequence) closedUnchanged() bool {
 	})
 }
 
-// skipCur drops cur and continues with the next file.
+// skipCur stops reading cur and continues with the next file.
 func (s *sequence) skipCur() {
 	s.close(s.cur)
 	if s.cur.id.N > 0 {
@@ -306,7 +307,7 @@ func (s *sequence) switchToNext() {
 // openFiles returns cur, old and next. Some of them may be nil or closed.
 func (s *sequence) openFiles() []*file { return append([]*file{s.cur, s.old}, s.next...) }
 
-// closeAll closes every file. The follower can later search for its position again.
+// closeAll closes every file. The follower can search for its position again later.
 func (s *sequence) closeAll() {
 	for _, f := range s.openFiles() {
 		s.close(f)

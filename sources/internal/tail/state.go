@@ -47,7 +47,7 @@ func (t *Tailer) savedStreams(yield func(key string, s *position.Stream) bool) {
 	}
 }
 
-// readUpTo returns the time from which a stream without a saved position is read.
+// readUpTo returns the time from which on a stream without a saved position is read.
 func (t *Tailer) readUpTo() time.Time {
 	switch {
 	case !t.watermark.IsZero():
@@ -98,7 +98,7 @@ func (t *Tailer) Restore(b json.RawMessage) error {
 	defer t.mu.Unlock()
 	t.saved, t.state = p.At, true
 	if t.saved.After(now) {
-		t.saved = now // the clock was set back
+		t.saved = now // the clock was set back, so the saved time is in the future
 	}
 	for key, pos := range p.Streams {
 		t.restored[key] = &restored{pos: pos}
@@ -212,7 +212,8 @@ func (t *Tailer) listUnread(now time.Time) []sources.Unread {
 	return out
 }
 
-// refusedStreams yields the streams and folders that are not read. The caller holds mu.
+// refusedStreams yields the streams and folders that may not or cannot be read. The caller
+// holds mu.
 func (t *Tailer) refusedStreams(yield func(refusedStream) bool) {
 	for _, tr := range t.trees {
 		for _, r := range tr.refused {
@@ -251,8 +252,8 @@ func (t *Tailer) recordRefused(tr *tree, s Stream) {
 	tr.refused[s.Key] = refusedStream{u, s.lagging(times.Earlier(t.watermark, tr.foundAt))}
 }
 
-// closeIdleFiles requests that the files that have not been read for the longest time be
-// closed, if too many files are open.
+// closeIdleFiles requests the closing of files if too many are open. It selects the files that
+// have not been read for the longest time.
 func (t *Tailer) closeIdleFiles() {
 	excess := t.excessFiles()
 	if excess <= 0 {

@@ -29,15 +29,17 @@ const (
 
 // Config sets how streams are read. The zero value of a field means its default.
 type Config struct {
-	Source   string           // name of the source
-	Clock    func() time.Time // default: time.Now
-	Poll     time.Duration    // interval of polling every file
-	LookBack time.Duration    // largest age of the first line of a stream without a position; negative means no limit
-	FromEnd  bool             // whether files without times are read from their end at a first start
-	Newest   bool             // whether a log is read from the start of its newest file at a first start
-	MaxOpen  int              // number of idle files that are kept open
-	NoWatch  bool             // whether inotify is not used
-	OneName  bool             // whether files with hard links are refused
+	Source string           // name of the source
+	Clock  func() time.Time // default: time.Now
+	Poll   time.Duration    // interval at which every file is polled
+	// largest age of the first line that is read if no position was saved; negative means no
+	// limit
+	LookBack time.Duration
+	FromEnd  bool // whether files without times are read from their end at a first start
+	Newest   bool // whether a log is read from the start of its newest file at a first start
+	MaxOpen  int  // largest number of idle files that are kept open
+	NoWatch  bool // whether inotify is disabled
+	OneName  bool // whether files with hard links are refused
 	// whether a container runtime writes the start of each line, so that none begins after a
 	// hole of NUL bytes
 	Framed  bool
@@ -55,28 +57,29 @@ type Finder struct {
 	// ErrDoubt if it is not.
 	Known bool
 	// Find returns all streams that exist now. list returns the content of a directory, whose
-	// path is relative to Root ("." is Root itself). If Find also returns an error, the streams
-	// are those that it found nevertheless.
+	// path is relative to Root ("." is Root itself). If Find also returns an error, it may
+	// have missed streams.
 	Find func(list func(dir string) ([]logdir.Entry, error)) ([]Stream, error)
 	// Empty explains why the last Find returned no stream.
 	Empty func() string
 	// Labels are the labels that all streams below Root share. Unknown names the labels that
-	// differ. Together they describe the unread streams while Root cannot be searched. If
-	// Labels is nil, any stream of the source may be affected.
+	// differ. Together they describe the streams that are not read while Root cannot be
+	// searched. If Labels is nil, any stream of the source may be affected.
 	Labels  matcher.Labels
 	Unknown []string
 }
 
-// ErrDoubt means that the directory exists but is not the one with the logs. It may be an empty
-// mount point.
+// ErrDoubt means that the directory exists but is not the directory of the logs. It may be an
+// empty mount point.
 var ErrDoubt = errors.New("not the directory of the logs")
 
 // Stream is one log with all of its files, as a Finder returns it.
 type Stream struct {
 	Key   string // identity of the log across restarts; unique in the Tailer
-	Dir   string // directory of the log, relative to the root
+	Dir   string // directory of the log, relative to Root
 	Order func(name string) (logname.Order, bool)
-	New   func(path string) *matcher.Stream // called once, with the path of the newest file
+	// creates the matcher's stream; called once, with the path of the newest file
+	New func(path string) *matcher.Stream
 	// Labels returns the labels that are known before a file is read. Unknown names the labels
 	// that New adds. Both describe the stream while it is not read.
 	Labels  func() matcher.Labels
@@ -96,11 +99,11 @@ type tree struct {
 	dirs          *logdir.Cache
 	lister        *lister
 	listed        map[string]bool // directories that Find listed in the last search
-	watched       bool            // whether all of them are watched
+	watched       bool            // whether all of these directories are watched
 	up            bool
 	excessStreams int       // number of streams beyond the limit
 	foundAt       time.Time // time of the last successful search; guarded by Tailer.mu
-	doubted       time.Time // time since which the directory has not been trusted; zero if it is trusted
+	doubted       time.Time // time at which trust in the directory was lost; zero if it is trusted
 	doubts        string    // identity of the directory that is not trusted
 	// refused are streams and folders that are not read, by key; guarded by Tailer.mu.
 	refused map[string]refusedStream
@@ -114,11 +117,12 @@ type Tailer struct {
 	trees   []*tree
 	gunzips *gunzip.Pool
 	queue   *turns.Queue[*follower]
-	blind   atomic.Pointer[error] // why no more directories can be watched; nil if that was counted or does not apply
-	wake    chan struct{}         // signals that the watermark may advance
-	search  chan struct{}         // signals that a search for streams is due
-	p       sources.Pipeline
-	hand    hand // passes lines to p until Run returns
+	// reason why no more directories can be watched; nil if there is none or it was counted
+	blind  atomic.Pointer[error]
+	wake   chan struct{} // signals that the watermark may advance
+	search chan struct{} // signals that a search for streams is due
+	p      sources.Pipeline
+	hand   hand // passes lines to the pipeline until Run returns
 
 	mu          sync.Mutex
 	followers   map[string]*follower
@@ -129,16 +133,16 @@ type Tailer struct {
 	began       time.Time            // time at which Run started
 	watermark   time.Time
 	lagging     []matcher.LaggingStream  // lagging streams in the last report to the pipeline
-	lags        int                      // number of lagging streams, including those that lagging only summarizes
-	read        bool                     // whether a log was read at the last report, or there was none to read
+	lags        int                      // number of lagging streams, including those that lagging summarizes in one entry
+	read        bool                     // whether logs were read at the time of the last report, or no log needed to be read
 	up          bool                     // whether at least one tree can be searched
-	opened      bool                     // whether one search has found every stream
-	begun       bool                     // whether each stream then had its first turn, so that new lines are not skipped
+	opened      bool                     // whether at least one search found every stream
+	begun       bool                     // whether each stream had its first turn after that search, so that new lines are not skipped
 	roots       map[string]string        // identity of each root when it was last trusted, by path
 	closed      matcher.Counters         // sum of the counters of removed streams
 	hangs       time.Time                // time since which the search for streams has hung; zero if it does not hang
 	failedTrees map[*tree]sources.Unread // trees that cannot be searched, with the reason
-	empty       map[*tree]string         // explanations for trees without streams
+	empty       map[*tree]string         // explanations why trees have no streams
 }
 
 // refusedStream is a stream that is not read, or a folder that cannot be listed.
@@ -149,7 +153,7 @@ type refusedStream struct {
 
 type restored struct {
 	pos *position.Stream
-	at  time.Time // time since which the stream has no files; zero if that is not known
+	at  time.Time // time at which the stream was first found without files; zero if it was not
 }
 
 // New returns a Tailer that reads nothing yet.
@@ -234,8 +238,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// coordinate starts a search for streams and a turn of each follower once per tick. It makes no
-// system calls on logs or directories, so that one that hangs cannot stop it.
+// coordinate starts a search for streams and a turn of each follower once per tick. It makes
+// no system calls on logs or directories, because such a call may hang.
 func (t *Tailer) coordinate(ctx context.Context, pool *pool, f *finder) {
 	tick := time.NewTimer(0)
 	defer tick.Stop()
@@ -259,7 +263,7 @@ func (t *Tailer) coordinate(ctx context.Context, pool *pool, f *finder) {
 	}
 }
 
-// pollAll queues a turn of every follower and returns how many there are.
+// pollAll queues a turn of every follower and returns the number of followers.
 func (t *Tailer) pollAll() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -267,8 +271,8 @@ func (t *Tailer) pollAll() int {
 	return len(t.followers)
 }
 
-// pollHinted queues a turn of the followers in these directories, or if all is set, of every
-// one.
+// pollHinted queues a turn of every follower in one of these directories. If all is set, it
+// queues a turn of every follower.
 func (t *Tailer) pollHinted(dirs map[string]bool, all bool) {
 	if !all && len(dirs) == 0 {
 		return
@@ -285,7 +289,7 @@ func (t *Tailer) pollHinted(dirs map[string]bool, all bool) {
 
 // advanceWatermark passes the watermark to the pipeline. It is the time of the last search for
 // streams, or an earlier time if a stream is further behind. Streams that cannot be read, or
-// could not until recently, have their own watermarks.
+// could not be read until recently, have their own watermarks.
 func (t *Tailer) advanceWatermark() {
 	now := t.cfg.Clock()
 	t.mu.Lock()
@@ -305,8 +309,8 @@ func (t *Tailer) advanceWatermark() {
 	}
 }
 
-// readProgress returns the time up to which everything except the lagging streams was read. The
-// time is zero if there are logs but none is read. The caller holds mu.
+// readProgress returns the time up to which everything except the lagging streams was read.
+// The time is zero if there are logs but none of them can be read. The caller holds mu.
 func (t *Tailer) readProgress(now time.Time) (at time.Time, lagging []matcher.LaggingStream) {
 	missing := map[*tree]*matcher.LaggingStream{} // lagging streams of the trees that cannot be searched
 	for _, tr := range t.trees {
@@ -357,9 +361,9 @@ func (t *Tailer) readProgress(now time.Time) (at time.Time, lagging []matcher.La
 // ignored.
 func isAhead(t, now time.Time) bool { return t.Round(0).After(now.Round(0)) }
 
-// lookBackTo returns the time from which a stream without a position is read. bound is the time
-// up to which it counts as read. The result is not later than bound, so that a new stream is
-// read from its start even if it becomes readable late.
+// lookBackTo returns the time from which a stream without a position is read. bound is the
+// time up to which the stream counts as read. The result is not later than bound, so that a
+// new stream is read from its start even if it becomes readable late.
 func (t *Tailer) lookBackTo(bound time.Time) time.Time {
 	if t.cfg.LookBack < 0 {
 		return time.Unix(0, 0)
@@ -367,7 +371,7 @@ func (t *Tailer) lookBackTo(bound time.Time) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	from := t.cfg.Clock()
-	if bound.IsZero() { // the log has not been readable since the start
+	if bound.IsZero() { // the log has not been readable since Run started
 		from = times.Earlier(from, t.began)
 	}
 	from = from.Add(-t.cfg.LookBack).Round(0) // times in files have no monotonic clock
