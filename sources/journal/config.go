@@ -18,7 +18,7 @@ const (
 	job = "systemd-journal"
 )
 
-// ownLabels are the labels that come from entries.
+// ownLabels are the labels whose values come from journal entries.
 var ownLabels = []string{"identifier", "transport", "unit"}
 
 // StreamLabels returns the labels that have a fixed value for every stream, and the names of

@@ -27,13 +27,13 @@ type file struct {
 
 	f       *os.File // open file; nil if it was read to its end and will not grow
 	r       *journalfile.File
-	entry   journalfile.Entry // the next entry; valid if ready is set
+	entry   journalfile.Entry // next entry to pass on; valid if ready is set
 	ready   bool
 	settled bool   // whether it was decided that a number at the end without an entry counts as read
 	last    uint64 // number of the newest entry that was read from the file
 }
 
-// inode identifies a file as long as it exists.
+// inode identifies a file as long as the file exists.
 type inode struct{ dev, ino uint64 }
 
 func newInode(info fs.FileInfo) inode {
@@ -43,7 +43,7 @@ func newInode(info fs.FileInfo) inode {
 	return inode{}
 }
 
-// stamp reveals that another file got the inode of a removed one.
+// stamp helps to detect that a new file has the inode of a removed one.
 type stamp struct {
 	size    int64
 	changed time.Time
@@ -81,7 +81,7 @@ func (f *file) isBefore(g *file) bool {
 	return a.Realtime < b.Realtime
 }
 
-// explainError adds advice to an error of opening or reading.
+// explainError adds advice to an error of opening or reading a journal file.
 func explainError(err error, info fs.FileInfo) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err

@@ -28,7 +28,7 @@ type Log struct {
 	Labels matcher.Labels // labels that a Source would give the stream
 
 	key  string
-	rest map[string]bool // keys of all other logs, if this log holds the entries of further streams
+	rest map[string]bool // keys of all other logs; set if this log holds the entries of all further streams
 }
 
 // ReadRecorded finds the logs in a file. It returns an error if r is not a journal.

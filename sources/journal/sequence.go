@@ -12,7 +12,7 @@ import (
 // finds every earlier entry. If the number of an entry is still missing after this round, no
 // file has the entry.
 type sequence struct {
-	Dir   string `json:"dir"`   // directory of the newest file
+	Dir   string `json:"dir"`   // directory of the newest file of the sequence
 	Done  uint64 `json:"done"`  // number up to which every entry was read or lost
 	Goal  uint64 `json:"goal"`  // newest number when the current round over all files began
 	Below uint64 `json:"below"` // number of entries in (Done, Goal] that were read

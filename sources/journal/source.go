@@ -29,7 +29,7 @@ import (
 
 const (
 	maxUnread    = 100
-	maxSequences = 64 // largest number of sequences without files
+	maxSequences = 64 // largest number of sequences without files that are remembered
 )
 
 // Reasons of losses and errors.
@@ -48,7 +48,7 @@ type Source struct {
 	// The following fields are used only by Run.
 	pipe    sources.Pipeline
 	files   map[journalfile.ID]*file
-	refused map[string][]sources.Unread // unread files, by folder
+	refused map[string][]sources.Unread // files that cannot be read, by folder
 	open    int
 	young   bool   // whether journald is just creating a file
 	waiting string // path of a file whose newest entry cannot be read yet
@@ -58,10 +58,10 @@ type Source struct {
 	mu        sync.Mutex
 	sequences map[journalfile.ID]*sequence
 	places    map[journalfile.ID]uint64 // number of the newest entry that was read from each file, by file ID
-	begun     bool                      // whether everything was read once, perhaps before a restart
+	begun     bool                      // whether all entries were read once, perhaps before a restart
 	streams   *simplelru.LRU[string, *stream]
 	status    sources.Status
-	behind    bool // whether there are unread entries
+	behind    bool // whether there are entries that were not read
 }
 
 // New returns a source. It does no I/O.
@@ -112,8 +112,8 @@ type saved struct {
 
 const version = 1
 
-// Positions returns the sequences and how far each file was read, or nil if there was no
-// journal. It does not block.
+// Positions returns the sequences and the positions in all files. It returns nil if there was
+// no journal. It does not block.
 func (s *Source) Positions() json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,8 +233,8 @@ func (s *Source) runRound(ctx context.Context) {
 	s.finishRound(start, found, idle, err)
 }
 
-// refreshFiles looks for new entries in all files. It returns err together with the reasons why
-// files are not read.
+// refreshFiles looks for new entries in all files. It returns err joined with the reasons why
+// files cannot be read.
 func (s *Source) refreshFiles(err error) error {
 	for _, f := range s.files {
 		if f.f == nil || f.ready {
@@ -258,7 +258,7 @@ func (s *Source) refreshFiles(err error) error {
 	return err
 }
 
-// finishRound publishes the result of a round that has read everything.
+// finishRound publishes the result of a round that has read all entries.
 func (s *Source) finishRound(start time.Time, found finding, idle string, err error) {
 	proved := err == nil && !s.young && s.waiting == ""
 	s.mu.Lock()
@@ -300,14 +300,14 @@ var folderName = lazyre.New(`^[0-9a-f]{32}(\.[A-Za-z0-9:_.-]{1,200})?$`)
 type root struct {
 	dir   *logdir.Root
 	cache *logdir.Cache
-	seen  map[string]int64 // generation of the last handled listing of each folder
+	seen  map[string]int64 // generation of the newest listing of each folder that was handled
 }
 
 // finding is the result of one search of the directories.
 type finding struct {
 	folders int
 	unread  []sources.Unread // files that cannot be read
-	err     error            // error of a directory, or of a file that journald writes to
+	err     error            // error of a directory, or of a file to which journald writes
 }
 
 // findFiles looks for new, renamed and removed files. A missing directory counts as empty.
@@ -346,7 +346,7 @@ func (s *Source) findBelow(r *root, now time.Time, out *finding) error {
 		folder, err := r.cache.Get(d, e.Name, now)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			continue // removed in the meantime
+			continue // the file was removed in the meantime
 		case err != nil:
 			errs = append(errs, err)
 			continue
@@ -406,7 +406,8 @@ func (s *Source) findInFolder(d *logdir.Dir, r *root, folder string, entries []l
 			if t, known := since[path.Join(dir, e.Name)]; known {
 				at = t
 			}
-			// An archived file with a damaged header will never become readable.
+			// An archived file with a damaged header stays unreadable, so decisions need not
+			// wait for it.
 			holds := !isArchivedName(e.Name) || !errors.Is(err, journalfile.ErrFormat)
 			unread = append(unread, sources.Unread{Path: path.Join(dir, e.Name), Why: explainError(err, info).Error(), Since: at, Holds: holds})
 		}
@@ -414,7 +415,8 @@ func (s *Source) findInFolder(d *logdir.Dir, r *root, folder string, entries []l
 	return unread
 }
 
-// handleFile handles the file at rel, which may be known under another name, or is opened.
+// handleFile handles the file at rel. The file may be known under another name. Otherwise
+// handleFile opens it.
 func (s *Source) handleFile(d *logdir.Dir, r *root, rel string) error {
 	name := r.dir.Abs(rel)
 	info, err := r.dir.Lstat(rel)
@@ -447,7 +449,7 @@ func (s *Source) handleFile(d *logdir.Dir, r *root, rel string) error {
 	id := h.Header().File
 	if f := s.files[id]; f != nil && f.listed {
 		return opened.Close() // a copy of a known file
-	} else if f != nil { // journald changed the file, or copied it to change its attributes
+	} else if f != nil { // journald changed the file, or replaced it by a copy with other attributes
 		f.path, f.listed, f.stamp = name, true, newStamp(info)
 		if f.f == nil {
 			f.inode = newInode(info)
@@ -461,7 +463,7 @@ func (s *Source) handleFile(d *logdir.Dir, r *root, rel string) error {
 const (
 	// checkEvery is the number of entries after which readEntries checks its context.
 	checkEvery = 256
-	// maxWarm is the number of files that keep their buffers between reads.
+	// maxWarm is the largest number of files that keep their buffers between reads.
 	maxWarm = 4
 )
 
@@ -554,7 +556,7 @@ func (s *Source) readNext(f *file) {
 		s.mu.Lock()
 		n := d.Lost
 		if tail := f.r.Header().TailSeq; n > 1 && tail >= f.last {
-			n = min(n, tail-f.last+1) // the header may state any number
+			n = min(n, tail-f.last+1) // a damaged header may state any number
 		}
 		s.countLost(lostDamaged, n, f.path)
 		f.seq.count(f.last+1, n)

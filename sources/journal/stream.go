@@ -13,9 +13,9 @@ import (
 
 // Limits that protect against arbitrary identifiers and fields, because anyone may log them.
 const (
-	maxStreams = 1024    // number of streams that are kept
-	maxLabel   = 256     // number of bytes of a label
-	maxEntry   = 1 << 20 // number of bytes of an entry; only maxLabel bytes of each further field are kept
+	maxStreams = 1024    // largest number of streams in memory
+	maxLabel   = 256     // largest number of bytes of a label
+	maxEntry   = 1 << 20 // largest number of bytes of an entry; only maxLabel bytes of each further field are kept
 	maxBuffer  = 256 << 10
 )
 
@@ -54,7 +54,7 @@ func (l *lines) readFields(r *journalfile.File, e *journalfile.Entry) {
 	for f := range r.Fields(e) {
 		if f.Err != nil {
 			l.damaged = true
-			continue // other fields may be readable
+			continue // the other fields may be readable
 		}
 		if len(l.buf) > maxEntry && string(f.Name) != "MESSAGE" {
 			f.Value = f.Value[:min(len(f.Value), maxLabel)]

@@ -142,7 +142,7 @@ func (s *Source) findStreams(list func(dir string) ([]logdir.Entry, error)) ([]t
 		}
 		cs, err := list(p.Name)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed in the meantime
+			continue // the directory was removed in the meantime
 		}
 		if err != nil {
 			found = append(found, s.newStream(p.Name, ns, pod, ""))
@@ -208,7 +208,8 @@ func (s *Source) streamLabels(ns, pod, container, path string) matcher.Labels {
 	return l
 }
 
-// splitPod parses NS_POD_UID. No part may contain "_".
+// splitPod splits a directory name of the form NS_POD_UID. It returns false if a part contains
+// "_".
 func splitPod(name string) (ns, pod string, ok bool) {
 	f := strings.Split(name, "_")
 	if len(f) != 3 || f[0] == "" || f[1] == "" || f[2] == "" {

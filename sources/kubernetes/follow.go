@@ -18,7 +18,7 @@ import (
 
 const (
 	readSize = 16 << 10
-	keepSize = 64 << 10 // largest buffer for a block that is reused, in bytes
+	keepSize = 64 << 10 // largest size of a buffer that is reused for blocks, in bytes
 
 	// minIdle is the shortest time without new lines after which a log that had lines is
 	// requested again, because kubelets have been seen to abandon streams without closing
@@ -26,7 +26,7 @@ const (
 	// new request yields no lines.
 	minIdle = 30 * time.Second
 	// minPending is the shortest time after which a request without a response is repeated. It
-	// is longer than an API server tries to reach a node.
+	// is longer than the time for which an API server tries to reach a node.
 	minPending = 40 * time.Second
 	maxIdle    = 10 * time.Minute
 	// maxLife is the longest duration of one request.
@@ -34,17 +34,20 @@ const (
 
 	retryAfter       = 200 * time.Millisecond // delay before a log that ended is requested again
 	maxRetryWait     = 5 * time.Second
-	maxPreviousTries = 8 // number of tries while the kubelet fails
+	maxPreviousTries = 8 // largest number of tries to read a previous instance while the kubelet fails
 )
 
 var (
-	// errReopen ends a request that is to be repeated immediately.
+	// errReopen is the error of a request that was ended because it must be repeated
+	// immediately.
 	errReopen = errors.New("the log is reopened")
-	// errIdle ends a request that has brought no bytes for a long time.
+	// errIdle is the error of a request that was ended because no bytes arrived for a long
+	// time.
 	errIdle = errors.New("the log is idle")
-	// errBroken is the error of a response that broke off.
+	// errBroken is the error of a response that ended before it was complete.
 	errBroken = errors.New("the response ended unexpectedly")
-	// errNotALog is the error of a response that is not a log.
+	// errNotALog is the error of a response that contains a message of the kubelet instead of
+	// a log.
 	errNotALog = errors.New("the kubelet sent a message instead")
 )
 
@@ -58,11 +61,11 @@ type reader struct {
 	began    time.Time     // start of the current request
 	newest   time.Time     // time at which new lines last arrived
 	gap      time.Duration // usual pause between new lines, which is the longest pause, decaying over time
-	idle     time.Duration // time without bytes after which the log is opened again
-	reopened bool          // whether the log was opened again because it was idle, and no new line has arrived since
+	idle     time.Duration // time without bytes after which the log is requested again
+	reopened bool          // whether the log was requested again because it was idle, and no new line has arrived since
 }
 
-// run reads until there is nothing to read at the moment or until ctx ends.
+// run reads until there is nothing left to read for now, or until ctx ends.
 func (st *stream) run(ctx context.Context) {
 	defer st.finishRun()
 	r := &reader{st: st, idle: minIdle}
@@ -117,7 +120,7 @@ func (r *reader) follow(ctx context.Context, c container) (fresh int, err error)
 	l.live = true
 	unread := pos.Unread && pos.ID == c.id
 	st.mu.Unlock()
-	if unread { // read a new instance from its start, whatever its times are
+	if unread { // read a new instance from its start, even if its times are older
 		l.floor, l.atFloor = 0, 0
 		if from := c.started.Add(-overlap); !c.started.IsZero() && from.Before(since) {
 			since = from
@@ -150,7 +153,7 @@ func (r *reader) readPrevious(ctx context.Context, c container) error {
 	st.mu.Unlock()
 	if plan.read {
 		if plan.marked {
-			l.floor, l.atFloor = 0, 0 // reading lines twice is better than losing them
+			l.floor, l.atFloor = 0, 0 // forget the floor, because reading lines twice is better than losing them
 		}
 		q := logQuery(c, plan.since)
 		q.Set("previous", "true")
@@ -170,7 +173,7 @@ func (r *reader) readPrevious(ctx context.Context, c container) error {
 	r.matchNewLines(l, func(p *position) {
 		p.Unread = p.ID != ""
 		p.ID, p.Restarts, p.Done, p.Conns = c.id, c.restarts, false, nil
-		if plan.marked { // the lines of the new instance that were already read will be read again
+		if plan.marked { // lines of the new instance that were already read must be read again
 			p.Conns = []conn{{From: plan.since.UnixNano(), First: 1}}
 		}
 	})
@@ -182,13 +185,13 @@ func (r *reader) readPrevious(ctx context.Context, c container) error {
 	return nil
 }
 
-// plan describes what to read of the previous instances.
+// plan describes which part of the previous instances must be read.
 type plan struct {
 	read   bool
 	since  time.Time
-	marked bool // whether since is a point up to which the lines certainly belong to the old instance
-	known  bool // whether nothing is lost if the previous instance is not available
-	missed int  // number of instances, or rests of an instance, that are no longer available
+	marked bool // whether all lines before since certainly belong to the old instance
+	known  bool // whether no line is lost if the API no longer has the previous instance
+	missed int  // number of instances of which at least a part is no longer available
 }
 
 func (p *position) planRequest(c container, horizon time.Time) plan {
@@ -196,7 +199,7 @@ func (p *position) planRequest(c container, horizon time.Time) plan {
 		return plan{read: c.restarts > 0 && !c.previousEnd.IsZero() && !c.previousEnd.Before(horizon), since: horizon, known: true}
 	}
 	out := plan{read: true, since: horizon, known: p.Done && c.restarts-p.Restarts <= 1}
-	if n := c.restarts - p.Restarts; n > 1 { // the API keeps only the last one
+	if n := c.restarts - p.Restarts; n > 1 { // the API keeps only one previous instance
 		if out.missed = n - 2; !p.Done {
 			out.missed++
 		}
@@ -215,7 +218,7 @@ func (p *position) planRequest(c container, horizon time.Time) plan {
 	return out
 }
 
-// request makes one request and processes the response. A response that ends is not an error.
+// request makes one request and processes the response. The end of a response is not an error.
 func (r *reader) request(ctx context.Context, c container, q url.Values, l *lines) (fresh int, err error) {
 	st := r.st
 	if err := r.waitForAdmission(ctx, c); err != nil {
@@ -285,7 +288,8 @@ func (r *reader) request(ctx context.Context, c container, q url.Values, l *line
 	}
 }
 
-// requestError returns the reason for which this program ended a request, or else err.
+// requestError returns the reason if this program itself ended the request. Otherwise it
+// returns err.
 func requestError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -308,7 +312,7 @@ func (r *reader) waitForAdmission(ctx context.Context, c container) error {
 	}
 }
 
-// logsKey is the key for the logs of a namespace. The gates and the problems use it.
+// logsKey returns the key of gates and problems that concern the logs of a namespace.
 func logsKey(c container) string { return "logs of " + c.pod.namespace }
 
 // matchNewLines matches the new lines and moves the position in the same checkpoint. more
@@ -348,7 +352,8 @@ func (r *reader) matchNewLines(l *lines, more func(*position)) {
 	}
 }
 
-// matcherStream returns the stream, which is a new one when the image of the container changes.
+// matcherStream returns the matcher's stream of the log. It creates a new one when the image
+// of the container changes.
 func (st *stream) matcherStream() *matcher.Stream {
 	labels := st.allLabels()
 	st.mu.Lock()
@@ -389,7 +394,7 @@ const (
 	// failingAfter is the time after which unreadable logs of a node are reported.
 	failingAfter = 10 * time.Second
 	// lostAfter is the number of failed requests after which the log of a terminated instance
-	// is given up.
+	// counts as lost.
 	lostAfter = 8
 	// maxStartWait is the longest retry interval for a container that is about to start.
 	maxStartWait = time.Second
@@ -454,7 +459,7 @@ func (r *reader) handleFailure(err error, c container) time.Duration {
 	switch {
 	case code == http.StatusUnauthorized && r.tries == 1:
 		s.countError("unauthorized")
-		return kube.FirstRetry // the next request reads the credentials again
+		return kube.FirstRetry // the next request reads the credentials again, so it can be made soon
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		key, text := describeRefusal(err, logsKey(c))
 		s.gates.close(key, now.Add(kube.SlowRetry))
@@ -499,7 +504,8 @@ func (r *reader) loseInstance(c container) {
 	r.matchNewLines(&lines{}, func(p *position) { p.Done = p.ID == c.id })
 }
 
-// recordFailure records that the log cannot be opened. It returns how long this has lasted.
+// recordFailure records that the log cannot be opened. It returns the time since the first
+// such failure.
 func (st *stream) recordFailure(now time.Time) time.Duration {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -509,10 +515,10 @@ func (st *stream) recordFailure(now time.Time) time.Duration {
 	return now.Sub(st.failing)
 }
 
-// textKey is the key of the problem that the kubelet sends a message instead of a log.
+// textKey returns the key of the problem that the kubelet sends a message instead of a log.
 func textKey(c container) string { return "text of " + c.path() }
 
-// reportProblem reports a problem, and counts a failure unless reason is "".
+// reportProblem reports a problem. If reason is not empty, it also counts a failure.
 func (s *Source) reportProblem(reason, key string, c container, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

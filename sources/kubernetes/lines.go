@@ -20,24 +20,26 @@ const (
 )
 
 // lines splits the response of one request into lines. It drops lines that were read before,
-// and writes the others in the format of a container runtime. It serves only one request.
+// and writes new lines in the format of a container runtime. It serves only one request.
 type lines struct {
-	overlapCount map[seen]int // remaining lines that were read before; nil if no more repetitions are expected
-	floor        int64        // time before which all lines were read
-	atFloor      int          // number of lines at exactly floor that were read
-	passed       int64        // time after which no more repetitions are expected
+	// number of lines that were already read and are still expected again; nil if no
+	// repetitions are expected
+	overlapCount map[seen]int
+	floor        int64 // time before which all lines were read
+	atFloor      int   // number of lines at exactly floor that were read
+	passed       int64 // time of a line after which no more repetitions are expected
 
-	live bool   // whether the request reads the current instance, as far as the API knows
+	live bool   // whether the request reads the current instance, according to the API
 	rest []byte // start of an incomplete line, at most keepLine bytes
 	size int64  // size of the incomplete line, including the part that is not kept
 
-	block []byte // new lines
+	block []byte // new lines in the format of a container runtime
 	fresh []seen // identities of the lines in block, by which repetitions are recognised
 	// stray is the first line without a timestamp since the last check. Lines of a log have a
-	// timestamp, so it is a message of the kubelet or the API server.
+	// timestamp, so this line is a message of the kubelet or the API server.
 	stray  string
 	strays int
-	cut    int64 // number of bytes of lines beyond keepLine
+	cut    int64 // number of bytes that were dropped because lines exceeded keepLine
 }
 
 // newLines returns lines for a request that continues after the lines in r.
@@ -76,7 +78,8 @@ func (l *lines) keepPart(b []byte) {
 	l.rest = append(l.rest, b[:min(len(b), keepLine-len(l.rest))]...)
 }
 
-// endLine treats an unterminated rest as a line. A container may exit while it writes a line.
+// endLine treats the unterminated rest as a line, because a container may exit while it writes
+// a line.
 func (l *lines) endLine() {
 	if l.size > 0 {
 		l.addLine(l.rest, l.size)
@@ -97,7 +100,7 @@ func (l *lines) finishAnswer() {
 func (l *lines) addLine(b []byte, size int64) {
 	n := bytes.IndexByte(b[:min(len(b), maxStamp)], ' ')
 	if n < 0 && len(b) <= maxStamp {
-		n = len(b) // the line is empty and lacks the space
+		n = len(b) // the line is empty and has no space after the timestamp
 	}
 	at, ok := parseTimestamp(b[:max(n, 0)])
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"crowsnest/matcher"
 )
 
-// pod is the part of a pod that this package uses.
+// pod holds the used fields of a Pod.
 type pod struct {
 	Metadata struct {
 		Name            string            `json:"name"`
@@ -64,7 +64,7 @@ type state struct {
 	} `json:"terminated"`
 }
 
-// phase is the state of a container's instance.
+// phase is the state of the newest instance of a container.
 type phase int
 
 const (
@@ -76,7 +76,7 @@ const (
 // podName identifies a pod. A successor with the same name has another uid.
 type podName struct{ namespace, name, uid string }
 
-// container is what the API reports about one container of a pod.
+// container describes one container of a pod, as the API reports it.
 type container struct {
 	pod    podName
 	name   string
@@ -89,7 +89,7 @@ type container struct {
 	started     time.Time // start of the newest instance, in whole seconds by the node's clock
 	finished    time.Time // end of the newest instance, if it terminated
 	previousEnd time.Time // end of the previous instance; zero if unknown
-	earlier     time.Time // start of the previous instance
+	earlier     time.Time // start of the previous instance; zero if unknown
 }
 
 // key returns a unique key of the container. A container of an earlier pod with the same name
@@ -98,14 +98,14 @@ func (c container) key() string {
 	return c.pod.namespace + "/" + c.pod.name + "/" + c.pod.uid + "/" + c.name
 }
 
-// path returns the name of the container for people.
+// path returns the name of the container in messages to people.
 func (c container) path() string { return c.pod.namespace + "/" + c.pod.name + "/" + c.name }
 
 func (p *pod) name() podName {
 	return podName{p.Metadata.Namespace, p.Metadata.Name, p.Metadata.UID}
 }
 
-// containers returns the containers of all three kinds.
+// containers returns the init containers, containers and ephemeral containers of the pod.
 func (p *pod) containers() []container {
 	var out []container
 	app, work := p.appName(), p.ownerName()
@@ -133,7 +133,7 @@ func (p *pod) containers() []container {
 }
 
 // copyStatus copies the status st into c. While a container waits for its next start, its
-// status still names the terminated instance.
+// status still has the ID of the terminated instance.
 func (c *container) copyStatus(st *status) {
 	c.restarts = st.Restarts
 	if t := st.Last.Terminated; t != nil {

@@ -15,9 +15,9 @@ import (
 // maxShown is the largest number of problems that are reported at once.
 const maxShown = 3
 
-// problems are the reasons why a source cannot read everything it should. A problem is reported
-// once, however many containers have it. Its text stays the same, because alerts contain it. A
-// problem ends when no container has it any more.
+// problems are the reasons why a source cannot read all logs that it should read. A problem is
+// reported once, even if many containers have it. Its text does not change, because alerts
+// contain it. A problem ends when no container has it any more.
 type problems map[string]*problem
 
 type problem struct {
@@ -42,7 +42,7 @@ func (p problems) clear(key, noun string) {
 }
 
 // text returns all problems on one line. If credentials are refused, it reports only that,
-// because the other problems follow from it.
+// because all other problems follow from this one.
 func (p problems) text() string {
 	if c := p[keyCredentials]; c != nil {
 		return c.text
@@ -65,7 +65,7 @@ func (p problems) text() string {
 const (
 	keyCredentials = "credentials"
 	keyStreams     = "streams"
-	keyPods        = "pods of " // followed by the namespace
+	keyPods        = "pods of " // prefix; the namespace follows
 )
 
 // describeRefusal describes what the credentials do not permit.
@@ -100,7 +100,7 @@ func errorReason(err error) string {
 // time probes it, and all other requests wait.
 type gates struct {
 	mu   sync.Mutex
-	shut map[string]time.Time // time until which each gate holds requests back
+	shut map[string]time.Time // time until which each gate is closed
 }
 
 // wait returns how long a request must wait, or 0 if it may start. A request that starts at a

@@ -32,9 +32,10 @@ type seen struct {
 // recent records the progress in a log: its newest time, and the lines of the last seconds.
 // Times are ns since 1970.
 type recent struct {
-	Newest  int64     `json:"newest,omitempty"`   // time of the newest line; zero if nothing was read
-	Last    int64     `json:"last,omitempty"`     // time of the line that was read last
-	Floor   int64     `json:"floor,omitempty"`    // time before which lines are no longer remembered; zero if all are
+	Newest int64 `json:"newest,omitempty"` // time of the newest line; zero if no line was read
+	Last   int64 `json:"last,omitempty"`   // time of the line that was read last
+	// time before which lines are no longer remembered; zero if all lines are remembered
+	Floor   int64     `json:"floor,omitempty"`
 	AtFloor int       `json:"at_floor,omitempty"` // number of forgotten lines at exactly Floor
 	Lines   seenLines `json:"lines,omitempty"`
 	head    int       // index of the first remembered line in Lines
@@ -44,10 +45,10 @@ type recent struct {
 	Conns []conn `json:"conns,omitempty"`
 }
 
-// conn is one connection. It carries the log of one instance.
+// conn is one connection. A connection carries the log of one instance.
 type conn struct {
-	From  int64 `json:"from"`  // time up to which earlier connections had read
-	First int64 `json:"first"` // lowest time of the lines that it carried; zero if it carried none
+	From  int64 `json:"from"`  // time up to which the connections before this one had read
+	First int64 `json:"first"` // lowest time of the lines that the connection carried; zero if it carried none
 }
 
 // maxConns is the largest number of remembered connections of one log.
@@ -55,7 +56,7 @@ const maxConns = 16
 
 func (r *recent) connect(from int64) {
 	if n := len(r.Conns); n > 0 && r.Conns[n-1].First == 0 {
-		return // the newest connection carried no lines
+		return // the newest connection has carried no lines, so it is used again
 	}
 	if len(r.Conns) == maxConns { // merge the two oldest connections
 		r.Conns[1].From = r.Conns[0].From
@@ -102,7 +103,9 @@ func (r *recent) add(l seen) {
 		r.head++
 	}
 	if r.Floor != 0 && (r.Floor < keep || r.Last < r.Newest-int64(overlap)) {
-		r.Floor, r.AtFloor = 0, 0 // the floor is too old to matter, or the clock was set back; reading lines twice is better than losing them
+		// forget the floor if it is too old to matter or the clock was set back, because
+		// reading lines twice is better than losing them
+		r.Floor, r.AtFloor = 0, 0
 	}
 	if r.head > 256 && r.head > len(r.Lines)/2 {
 		r.Lines = r.Lines[:copy(r.Lines, r.Lines[r.head:])]

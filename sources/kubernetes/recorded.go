@@ -41,7 +41,7 @@ func ReadPod(in json.RawMessage) ([]Recorded, error) {
 	return out, nil
 }
 
-// Copied describes what CopyLog has read.
+// Copied describes the result of CopyLog.
 type Copied struct {
 	// Bytes and Lines are the numbers of bytes and lines that were written.
 	Bytes, Lines int64
@@ -64,7 +64,7 @@ func (e *WriteError) Error() string { return e.Err.Error() }
 func (e *WriteError) Unwrap() error { return e.Err }
 
 // CopyLog reads log, a response of the API with timestamps, and writes it in the format of a
-// container runtime. It stops at the time until, unless that is zero, and after roughly most
+// container runtime. It stops at the time until, unless that is zero, and after about most
 // bytes. The lines that were read before an error are written too.
 func CopyLog(w io.Writer, log io.Reader, until time.Time, most int64) (out Copied, err error) {
 	var l lines

@@ -23,8 +23,8 @@ import (
 
 const (
 	tickEvery = 250 * time.Millisecond
-	// openRate and openBurst limit how fast logs are opened. Otherwise the restart of an API
-	// server would cause a burst of requests.
+	// openRate and openBurst limit how fast logs are opened. Without a limit, the restart of
+	// an API server would cause a burst of requests.
 	openRate  = 40
 	openBurst = 40
 	// drainFor is the time for which the log of a deleted pod is still read.
@@ -46,7 +46,7 @@ type Source struct {
 	opens  *rate.Limiter
 	gates  gates
 	rules  atomic.Pointer[rules.Set]
-	wake   chan struct{} // signals a change; has capacity 1
+	wake   chan struct{} // receives a value after a change
 
 	pipe    sources.Pipeline // set by Run
 	streams sync.WaitGroup   // counts the running streams
@@ -54,22 +54,22 @@ type Source struct {
 	mu        sync.Mutex
 	began     time.Time // time at which Run started
 	all       map[string]*stream
-	saved     map[string]position // restored positions of pods that were not seen yet
+	saved     map[string]position // saved positions of pods that the API has not listed yet
 	watchers  []*watcher
 	running   int
-	ruled     *rules.Set // rules by which the streams were last selected
+	ruled     *rules.Set // set of rules by which the streams were last selected
 	fullSince time.Time  // time since which there are more streams than max_streams; zero if there are not
 	watermark time.Time
 	lagging   []matcher.LaggingStream // lagging streams in the last report to the pipeline
-	read      bool                    // whether a log was read at the last report, or there was none to read
-	logs      int                     // number of existing logs
+	read      bool                    // whether logs were read at the time of the last report, or no log needed to be read
+	logs      int                     // number of logs that exist
 	up        bool
 	opened    bool
 	problems  problems
 	errs      map[string]int64
 	lost      map[string]int64
 	losses    map[string]sources.Loss
-	closed    matcher.Counters // counters of removed streams
+	closed    matcher.Counters // sum of the counters of removed streams
 }
 
 var reasons = []string{
@@ -187,7 +187,7 @@ func (s *Source) reconcile(ctx context.Context, now time.Time) {
 	s.reportExcess(now, due[free:])
 }
 
-// selectStreams decides which streams are wanted after a change of rules or streams.
+// selectStreams decides, after a change of the rules or the streams, which streams are read.
 func (s *Source) selectStreams() {
 	set := s.rules.Load()
 	for _, st := range s.all {
@@ -257,8 +257,9 @@ func (s *Source) laggingStreams(now time.Time) []matcher.LaggingStream {
 	return out
 }
 
-// lowWatermark returns the time up to which all readable streams were read, and whether the source
-// is up. ok is false if the time is unknown, or no stream can be read. The caller holds mu.
+// lowWatermark returns the time up to which all readable streams were read, and whether the
+// source is up. ok is false if the time is unknown or no stream can be read. The caller holds
+// mu.
 func (s *Source) lowWatermark(now time.Time) (t time.Time, up, ok bool) {
 	t, ok = now, s.fullSince.IsZero()
 	synced := true
@@ -347,7 +348,8 @@ func (s *Source) Status() sources.Status {
 	return st
 }
 
-// whyIdle explains why no container is followed, or returns "". The caller holds mu.
+// whyIdle returns the reason why no container is followed. It returns "" if one is followed.
+// The caller holds mu.
 func (s *Source) whyIdle() (string, sources.IdleReason) {
 	for _, st := range s.all {
 		if st.wanted || !st.chosen {
@@ -446,8 +448,8 @@ func (s *Source) endStreams(name podName, now time.Time, deleted bool) (known bo
 	return known
 }
 
-// position is how far the log of a container was read. It moves together with the state of the
-// rules, and is saved.
+// position records how far the log of a container was read. It changes in the same checkpoint
+// as the state of the rules, and is saved.
 type position struct {
 	ID       string `json:"id"` // ID of the instance that is read; empty if there is none
 	Restarts int    `json:"restarts,omitempty"`
@@ -469,8 +471,8 @@ func splitKey(key string) (pod podName, name string, ok bool) {
 	return podName{p[0], p[1], p[2]}, p[3], true
 }
 
-// Positions returns the input of Restore. It omits logs that ended before the look-back period.
-// It does not block.
+// Positions returns the state from which Restore continues. It omits logs that ended before
+// the look-back period. It does not block.
 func (s *Source) Positions() json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,8 +15,8 @@ const (
 	// endGrace is the time for which a request may continue after the status says that its
 	// instance has terminated.
 	endGrace = 5 * time.Second
-	// sureAfter is the time after the opening of a log after which the log certainly belongs to
-	// the instance that the status still names.
+	// sureAfter is the time for which a request must have been open. If the status still has
+	// the same instance then, the log certainly belongs to this instance.
 	sureAfter = 10 * time.Second
 	// openAfter is the time after which a request without a response counts as open. The API
 	// does not send even headers before there are new lines. After a failure the time is
@@ -34,33 +34,35 @@ type stream struct {
 	key  string
 	path string
 	name podName
-	wake chan struct{} // signals a relevant change of the status; has capacity 1
-	from time.Time     // time before which lines are not read if there is no position
+	wake chan struct{} // receives a value after a relevant change of the status
+	from time.Time     // time before which lines are not read if there is no saved position
 
 	// The following fields are guarded by s.mu.
 	chosen, wanted bool // chosen: whether it was decided if a rule selects the stream; wanted: the decision
 
 	mu              sync.Mutex
-	c               container // current state according to the API
+	c               container // state of the container, according to the API
 	pos             position
 	running         bool
-	cancel          context.CancelFunc // ends run
-	ending          func()             // ends the current request; nil if there is none
+	cancel          context.CancelFunc // cancels run
+	ending          func()             // cancels the current request; nil if there is none
 	leftAt          time.Time          // time at which the pod was deleted or deselected; zero if it was not
 	stream          *matcher.Stream
 	counted         matcher.Counters // counters of the current matcher stream
 	earlierCounters matcher.Counters // sum of the counters of earlier matcher streams
 	lastRead        time.Time
 
-	// The following fields serve the watermark.
+	// The following fields are needed to compute the watermark.
 	firstSeen time.Time
 	watermark time.Time // time up to which the log was read, while no request is open
 	sure      time.Time // watermark at the start of the newest request
 	openedAt  time.Time // start of the current request
 	answered  bool      // whether the current request counts as open
 	movedAt   time.Time // time at which bytes last arrived
-	failing   time.Time // time since which the network, the server or the node prevents opening; zero if they do not
-	stalled   struct {  // why and since when the log cannot be read; zero if the last request succeeded
+	// time since which the network, the server or the node prevents opening the log; zero if
+	// they do not
+	failing time.Time
+	stalled struct { // reason why the log cannot be read, and time since when; zero if the last request succeeded
 		since time.Time
 		why   string
 	}
@@ -68,16 +70,17 @@ type stream struct {
 
 func newStream(s *Source, c container, now time.Time) *stream {
 	st := &stream{s: s, key: c.key(), path: c.path(), name: c.pod, wake: make(chan struct{}, 1), c: c}
-	if s.opened { // before that there is no watermark
+	if s.opened { // before that, the source has no watermark
 		st.firstSeen = now
-	} else { // read everything since the start, however long opening takes
+	} else { // read all lines since the start, even if opening the log takes long
 		now = s.began
 	}
 	st.from = now.Add(-s.cfg.LookBack)
 	return st
 }
 
-// updateContainer stores what the API reports, and reports whether the change is relevant.
+// updateContainer stores the state that the API reports, and returns whether the change is
+// relevant.
 func (st *stream) updateContainer(c container) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -89,8 +92,8 @@ func (st *stream) updateContainer(c container) bool {
 	changed := old.id != c.id || old.phase != c.phase || !st.chosen
 	over := c.id != st.pos.ID || c.phase == ended
 	if changed && over && st.ending != nil {
-		// The open request reads a finished instance. It is ended only if it does not end by
-		// itself, because it may already read the next instance.
+		// The open request reads a terminated instance. It usually ends by itself. It is
+		// cancelled if it does not, because it may already read the next instance.
 		time.AfterFunc(endGrace, st.ending)
 	}
 	if changed {
@@ -122,7 +125,7 @@ func (st *stream) poll(now, lastEvent time.Time) (start, remove bool) {
 		st.cancel()
 	case st.running:
 		if st.answered && st.c.id == st.pos.ID && st.c.phase == running && lastEvent.Sub(st.openedAt) >= sureAfter {
-			st.pos.Conns = nil // everything that was read since then belongs to this instance
+			st.pos.Conns = nil // it is now certain which instance the connection reads
 		}
 	default:
 		start = st.wanted && st.nextAction() != actNothing
@@ -149,7 +152,8 @@ const (
 	actFollow       // read the current instance
 )
 
-// nextAction ignores an unread instance that terminated before the look-back period.
+// nextAction returns the next action of the stream. It ignores an unread instance that
+// terminated before the look-back period.
 func (st *stream) nextAction() act {
 	c, p := &st.c, &st.pos
 	switch {
@@ -194,20 +198,20 @@ func (st *stream) markUnreadable(now time.Time, why string) {
 	}
 }
 
-// describeUnread describes the log if it cannot be read. is reports whether that is so.
+// describeUnread describes the log if it cannot be read. is reports whether it cannot be read.
 func (st *stream) describeUnread() (u sources.Unread, is bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return sources.Unread{Path: logPath(st.c), Name: st.path, Why: st.stalled.why, Since: st.stalled.since, Holds: true}, !st.stalled.since.IsZero()
 }
 
-// bound says how a stream limits the watermark of the source.
+// bound is the way in which a stream limits the watermark of the source.
 type bound int
 
 const (
 	boundNone bound = iota
 	boundAt         // the stream was read up to a time
-	boundLag        // the stream is unreadable, and was read up to a time
+	boundLag        // the stream cannot be read now, and was read up to a time
 	boundNode       // decisions no longer wait for the stream, because its node was unreachable for too long
 )
 
@@ -218,7 +222,7 @@ func (st *stream) lowWatermark(now time.Time) (at time.Time, b bound) {
 	defer st.mu.Unlock()
 	switch {
 	case !st.leftAt.IsZero() || !st.wanted && st.chosen || !st.running && st.nextAction() == actNothing:
-		st.firstSeen = now // nothing before this time remains to be read
+		st.firstSeen = now // no line from before this time remains to be read
 		return now, boundNone
 	case !st.failing.IsZero() && now.Sub(st.failing) >= unreachableAfter:
 		return now, boundNode

@@ -20,7 +20,7 @@ type watcher struct {
 
 	s         *Source
 	namespace string           // namespace to watch; "" means all
-	listed    map[podName]bool // pods in the current list; nil if no list is in progress
+	listed    map[podName]bool // pods in the list in progress; nil if no list is in progress
 }
 
 func newWatchers(s *Source) []*watcher {

@@ -14,12 +14,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// pair is the name and value of a label or of a piece of structured metadata.
+// pair is the name and value of a label or of an item of structured metadata.
 type pair struct{ name, value []byte }
 
 // entry is one line of a response. Its byte slices refer to the memory of the response body.
 type entry struct {
-	ts     int64 // time in ns since 1970
+	ts     int64 // timestamp of the entry, in ns since 1970
 	stream int   // index of the stream in the response
 	line   []byte
 	meta   []pair // structured metadata, sorted by name
@@ -27,7 +27,7 @@ type entry struct {
 
 // series is one stream of a response.
 type series struct {
-	labels []pair // sorted by name
+	labels []pair // labels, sorted by name
 	key    []byte // encoding of the labels, which is equal for equal labels
 }
 
@@ -35,8 +35,8 @@ type series struct {
 type answer struct {
 	body    []byte
 	streams []series
-	entries []entry // entries by time; entries of the same time stay in the order of the response
-	// count is the number of entries in the response, including bad ones.
+	entries []entry // entries ordered by time; entries with equal times stay in the order of the response
+	// count is the number of entries in the response, including unreadable ones.
 	count int
 	bad   int
 	// cut is the time of the entry at which the body breaks off. Zero means that the body is
@@ -117,7 +117,7 @@ func eachValue(d *jsontext.Decoder, kind jsontext.Kind, read func() error) error
 		return d.SkipValue()
 	}
 	_, err := d.ReadToken()
-	for err == nil && d.PeekKind() != kind+2 { // until the closing bracket
+	for err == nil && d.PeekKind() != kind+2 { // loop until the closing bracket
 		err = read()
 	}
 	if err == nil {
@@ -136,7 +136,7 @@ func (a *answer) readText(d *jsontext.Decoder) (text []byte, ok bool, err error)
 		return nil, false, err
 	}
 	start := len(a.text)
-	a.text, _ = jsontext.AppendUnquote(a.text, value) // invalid UTF-8 is replaced
+	a.text, _ = jsontext.AppendUnquote(a.text, value) // ignore the error, because invalid UTF-8 is replaced
 	return a.text[start:len(a.text):len(a.text)], true, nil
 }
 

@@ -32,7 +32,7 @@ const (
 // and excludes to.
 type query struct {
 	logql    string
-	from, to int64 // times in ns since 1970
+	from, to int64 // start and end of the range, in ns since 1970
 	limit    int
 }
 
@@ -189,7 +189,7 @@ func readAll(r io.Reader, b []byte, most int) ([]byte, error) {
 const (
 	reasonConnection  = "connection"   // the connection failed or broke
 	reasonTimeout     = "timeout"      // no response in time
-	reasonBroken      = "broken"       // the response ended too early
+	reasonBroken      = "broken"       // the response ended before it was complete
 	reasonMalformed   = "malformed"    // the response does not come from a Loki
 	reasonTooLarge    = "too_large"    // the response has too many bytes
 	reasonRedirect    = "redirect"     // HTTP status 3xx
@@ -197,11 +197,11 @@ const (
 	reasonRateLimited = "rate_limited" // HTTP status 429
 	reasonServerError = "server_error" // HTTP status 5xx
 	reasonLimit       = "limit"        // 400, because too many entries were requested
-	reasonRange       = "range"        // 400, because the time range is too long or contains too much
+	reasonRange       = "range"        // 400, because the time range is too long or contains too much data
 	reasonQuery       = "query_length" // 400, 413 or 414, because the query is too long
 	reasonSyntax      = "syntax"       // 400, because the server does not understand the query
 	reasonRefused     = "refused"      // other HTTP status 4xx
-	reasonConfig      = "config"       // the client cannot be created because of a TLS or secret file
+	reasonConfig      = "config"       // the client cannot be created, because a TLS or secret file is unusable
 )
 
 func failureReasons() []string {
@@ -216,7 +216,7 @@ type failure struct {
 	reason     string
 	err        error
 	retryAfter time.Duration // delay that the server asked for; zero if none
-	allowed    int           // limit of the server that was exceeded; zero if unknown
+	allowed    int           // limit of the server that the request exceeded; zero if unknown
 }
 
 // noResponse returns the failure of a request that got no response.
@@ -228,7 +228,8 @@ func noResponse(err error) *failure {
 	return &failure{reason: reasonConnection, err: errors.New(shortenMessage(cause.Error()))}
 }
 
-// classifyError returns the failure that an error response describes. said is its text.
+// classifyError returns the failure that an error response describes. said is the text of the
+// response.
 func classifyError(resp *http.Response, said string) *failure {
 	code := resp.StatusCode
 	f := &failure{reason: reasonRefused, err: fmt.Errorf("status %d: %s", code, shortenMessage(said))}
@@ -248,7 +249,7 @@ func classifyError(resp *http.Response, said string) *failure {
 	case code == http.StatusRequestTimeout || code == http.StatusGatewayTimeout:
 		f.reason = reasonTimeout
 	case strings.Contains(said, "message larger than max") || strings.Contains(said, "message size too large"):
-		f.reason = reasonTooLarge // a response between components of Loki was too large
+		f.reason = reasonTooLarge // a message between components of Loki was too large
 	case code == http.StatusBadRequest && strings.Contains(said, "input size too long"),
 		code == http.StatusRequestEntityTooLarge || code == http.StatusRequestURITooLong:
 		f.reason, f.allowed = reasonQuery, parseAllowed(said)

@@ -31,7 +31,8 @@ const (
 	defaultTimeout      = 10 * time.Second
 )
 
-// maxAhead is how far into the future entries are read, which is Loki's limit for ingestion.
+// maxAhead is the time into the future up to which entries are read. It equals Loki's limit
+// for ingestion.
 const maxAhead = 10 * time.Minute
 
 // tenantLabel is the label that holds the tenant of a stream if several tenants are read.

@@ -10,20 +10,21 @@ import (
 const (
 	maxSpan   = int64(24 * time.Hour) // longest time range of one query
 	minSpan   = second
-	raised    = 16 // factor by which the limit may be raised for entries of the same time
+	raised    = 16 // factor by which the limit may be raised to read many entries with the same time
 	maxSplit  = 1000
-	growAfter = 8 // number of good responses after which a reduced limit is doubled
-	// probeAfter is the number of good responses after which a longer range is tried again.
+	growAfter = 8 // number of successful responses after which a reduced limit is doubled
+	// probeAfter is the number of successful responses after which a longer range is tried
+	// again.
 	probeAfter = 1000
 
-	bigBody  = 64 << 10 // size of a response that may take long, in bytes
-	minLimit = 100      // smallest limit, even if the server is slow
+	bigBody  = 64 << 10 // size from which on a response counts as large, in bytes
+	minLimit = 100      // smallest limit to which a slow server reduces it
 )
 
 // cursor is the progress of one query through a time range.
 type cursor struct {
 	logql string
-	at    int64 // time before which everything was read
+	at    int64 // time before which all entries were read
 	end   int64
 
 	// limit and split are used while entries of the same time fill a response. limit is the
@@ -36,24 +37,25 @@ type cursor struct {
 
 func (c *cursor) isDone() bool { return c.at >= c.end }
 
-// asker reads time ranges step by step. It learns from errors how much it can request at once.
-// It is not safe for concurrent use.
+// asker reads time ranges step by step. It adapts the size of its requests to the errors that
+// it gets. It is not safe for concurrent use.
 type asker struct {
 	client *client
 	cfg    Config
 	answer answer
 
-	limit      int   // current number of entries per response
+	limit      int   // number of entries that are requested at a time
 	maxEntries int   // largest number of entries that the server allows
-	span       int64 // current time range of one query
+	span       int64 // time range of one query at the moment
 	cap        int64 // longest time range that the server allows
-	good       int   // number of good responses since limit was reduced
-	fine       int   // number of good responses since cap was reduced
+	good       int   // number of successful responses since limit was reduced
+	fine       int   // number of successful responses since cap was reduced
 
 	// use is called with the entries of a response to a query for the times from from to to.
 	// It must not keep a.
 	use func(a *answer, from, to int64)
-	// whole drops incomplete responses, because entries in their middle may be missing.
+	// whole makes the asker drop incomplete responses, because entries in their middle may be
+	// missing.
 	whole bool
 	// failed is called for each request that fails.
 	failed func(f *failure)
@@ -71,7 +73,7 @@ const (
 	lossTies       = "ties"       // too many entries of one stream have the same time
 	lossTooLarge   = "too_large"  // a single entry exceeds maxBody
 	lossUnreadable = "unreadable" // Loki sends the entries in an unknown form
-	lossGap        = "outage"     // the entries are older than maxBehind
+	lossGap        = "outage"     // the entries are older than maxBehind, because of an outage
 )
 
 // step makes one request and moves the cursor. It calls lose before it skips unread entries.
@@ -98,13 +100,13 @@ func (r *asker) step(ctx context.Context, c *cursor) *failure {
 		return nil
 	}
 	if last := lastBefore(a, q.to); last > c.at {
-		c.at, c.limit = last, 0 // last is read again, because more entries may have the same time
+		c.at, c.limit = last, 0 // read the entries of this time again, because there may be more of them
 		return nil
 	}
 	if a.bad > 0 {
 		return r.narrowUnreadable(c, q)
 	}
-	// Entries of the same time fill the response.
+	// The response contains only entries with the same time.
 	if c.limit = 2 * q.limit; c.limit > r.maxEntries {
 		c.limit, c.many = 0, true
 	}
@@ -123,8 +125,9 @@ func (r *asker) runQuery(ctx context.Context, q query) *failure {
 	return f
 }
 
-// narrowUnreadable handles a response with many bad entries. It narrows the range until reading
-// can continue after good entries. If that fails, the bad entries are lost.
+// narrowUnreadable handles a response with many unreadable entries. It narrows the range until
+// it finds readable entries, after which it can continue. If that fails, the unreadable
+// entries are lost.
 func (r *asker) narrowUnreadable(c *cursor, q query) *failure {
 	if q.to-q.from > minSpan {
 		r.span = max((q.to-q.from)/2, minSpan)
@@ -209,7 +212,7 @@ func (r *asker) tooLarge(c *cursor, q query, f *failure) *failure {
 	a := &r.answer
 	switch {
 	case a.count == 0 && len(a.body) > 0:
-		return f // the entries are not the cause of the size
+		return f // the entries are not the reason for the size
 	case c.limit > 0:
 		c.limit, c.many = 0, true
 	case q.limit > 1:
@@ -266,8 +269,8 @@ func (r *asker) stepSplit(ctx context.Context, c *cursor) *failure {
 	return nil
 }
 
-// cutSelector splits a query into its selector and its pipeline. In our selectors, braces occur
-// only inside quotes and at the ends.
+// cutSelector splits a query into its selector and its pipeline. It relies on the form of our
+// queries, in which braces enclose the selector, and other braces are inside quotes.
 func cutSelector(logql string) (selector, pipeline string) {
 	quoted := false
 	for i := 0; i < len(logql); i++ {
@@ -285,7 +288,7 @@ func cutSelector(logql string) (selector, pipeline string) {
 	return logql, ""
 }
 
-// lossPlace describes which entries were lost.
+// lossPlace describes the place of lost entries.
 func lossPlace(logql string, t int64) string {
 	selector, _ := cutSelector(logql)
 	return time.Unix(0, t).UTC().Format(time.RFC3339Nano) + " " + shortenMessage(selector)

@@ -66,7 +66,8 @@ func (p planner) divideGroups(wanted []group) []group {
 	return out
 }
 
-// commonLabel returns the label of streams that most rules state, or "" if there is none.
+// commonLabel returns the label of streams for which most rules require a value, or "" if
+// there is none.
 func (p planner) commonLabel(wanted []group) string {
 	count := map[string]int{}
 	for _, g := range wanted {

@@ -70,8 +70,8 @@ func findPair(pairs []pair, name string) []byte {
 	return nil
 }
 
-// lokiLabel returns the label in Loki that provides a label of rules, or "" if no label of
-// streams does.
+// lokiLabel returns the name in Loki of a label that rules use. It returns "" if streams do
+// not have such a label.
 func (n naming) lokiLabel(name string) string {
 	for _, from := range n.renamed {
 		if n.to[from] == name {
@@ -84,7 +84,8 @@ func (n naming) lokiLabel(name string) string {
 	return name
 }
 
-// mentionsLabel reports whether the selector or a renaming mentions the label name of rules.
+// mentionsLabel reports whether the selector or a renaming mentions a label that rules know as
+// name.
 func (n naming) mentionsLabel(sel rules.Selector, name string) bool {
 	return slices.Contains(slices.Collect(maps.Values(n.to)), name) ||
 		slices.ContainsFunc(sel.Matchers(), func(m selector.Matcher) bool { return m.Name == n.lokiLabel(name) })

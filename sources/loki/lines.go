@@ -12,7 +12,7 @@ const (
 	late10s    = "late_10s" // entries that were late by at least 10 s and less than 1 min
 	late1m     = "late_1m"
 	late5m     = "late_5m"
-	errEntry   = "bad_entry"   // an entry has an unknown form or is outside of the requested range
+	errEntry   = "bad_entry"   // an entry has an unknown form, or its time is outside the requested range
 	errMemory  = "memory_full" // entries from before the floor of the memory are missed
 	errClock   = "clock"       // the clock was set back
 	errWarning = "warning"     // Loki warns that a response may be incomplete

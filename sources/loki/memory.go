@@ -25,7 +25,7 @@ const second = int64(1e9)
 // It is not safe for concurrent use.
 type memory struct {
 	max     int
-	floor   int64 // time in ns since 1970
+	floor   int64 // time before which no entry is read, in ns since 1970
 	buckets map[int64]map[uint64]struct{}
 	n       int
 	forgot  int64 // number of keys that were dropped although their entries may be read again

@@ -32,9 +32,9 @@ const (
 // immutable.
 type plan struct {
 	queries []string
-	// wanted are the labels that may come from structured metadata.
+	// wanted are the names of labels that may come from structured metadata.
 	wanted map[string]bool
-	// everyLine are the rules that need every line of their streams.
+	// everyLine are the names of the rules that need every line of their streams.
 	everyLine []string
 	// dropped is set if the queries have no filter, because the filter would be too long for
 	// the server.
@@ -158,7 +158,7 @@ func (p planner) renderQuery(selectors []rules.Selector, filter string) string {
 	return q
 }
 
-// condition is an expression that the value of a stream's label must match.
+// condition is a regular expression that the value of a stream's label must match.
 type condition struct{ name, expr string }
 
 // commonConditions returns conditions that hold for every stream that one of the selectors can
@@ -187,8 +187,8 @@ func (p planner) commonConditions(selectors []rules.Selector) []condition {
 	return out
 }
 
-// wantedValues returns an expression of the allowed values for each label that the selector
-// restricts.
+// wantedValues returns, for each label that the selector restricts, a regular expression of
+// the allowed values.
 func wantedValues(from rules.Selector) map[string]string {
 	out := map[string]string{}
 	for _, m := range from.Matchers() {
@@ -207,8 +207,8 @@ func wantedValues(from rules.Selector) map[string]string {
 type text = literals.Text
 
 // textExpr returns a regular expression for a text. The group around the text keeps Loki's
-// parser from factoring out common prefixes. Loki then searches for each text separately, and
-// runs no regular expression.
+// parser from combining texts with a common prefix. Loki then searches for each text
+// separately, and runs no regular expression.
 func textExpr(t text) string {
 	if t.Fold {
 		return "((?i)" + regexp.QuoteMeta(t.Text) + ")"
@@ -216,7 +216,7 @@ func textExpr(t text) string {
 	return "(" + regexp.QuoteMeta(t.Text) + ")"
 }
 
-// quotedExpr returns the expression for a text as a quoted string of LogQL.
+// quotedExpr returns the regular expression for a text as a quoted string of LogQL.
 func quotedExpr(t text) string { return strconv.Quote(textExpr(t)) }
 
 // ruleTexts returns texts for a rule. Every line of this source that the rule can match
@@ -236,16 +236,16 @@ func (p planner) ruleTexts(r *rules.Rule) (out []text, ok bool) {
 			out = append(out, t)
 		}
 		if part.Escaped {
-			out = append(out, text{Text: `\u00`}) // JSON may contain a letter in escaped form
+			out = append(out, text{Text: `\u00`}) // JSON may contain a letter as an escape that begins with \u00
 		}
 	}
-	// The matcher removes NUL bytes before it searches for texts, so lines with NUL bytes are
-	// needed too.
+	// The matcher removes NUL bytes before it searches for texts, so lines with NUL bytes must
+	// be requested too.
 	return append(out, text{Text: "\x00"}), len(out) > 0
 }
 
 // longestReadable returns the longest part of s without bytes that JSON cannot represent. Loki
-// stores such bytes, but its response contains a replacement.
+// stores such bytes, but replaces them in its response.
 func longestReadable(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsRune(s, utf8.RuneError) {
 		return s

@@ -10,16 +10,16 @@ import (
 	"crowsnest/rules"
 )
 
-// maxTries is the number of successive failures after which ReadRange gives up a request.
+// maxTries is the number of successive failures after which ReadRange gives up.
 const maxTries = 6
 
 // Range is the input of ReadRange.
 type Range struct {
-	// The range includes From and excludes To.
+	// From is the first time of the range, and To is the first time after it.
 	From, To time.Time
-	// Rules are the rules for which lines are read. Lines that none of them can match are
-	// omitted, as far as Loki can filter. If Rules is nil, all lines of the configured selector
-	// are read.
+	// Rules are the rules for which lines are read. ReadRange omits lines that none of these
+	// rules can match, as far as Loki can filter them. If Rules is nil, all lines of the
+	// configured selector are read.
 	Rules *rules.Set
 	// Lost is called for entries that cannot be read. It gets a reason and a description of the
 	// place. It may be nil.
@@ -27,9 +27,9 @@ type Range struct {
 }
 
 // ReadRange reads a time range and passes each line to f once. It reads one tenant after the
-// other, each in order of time. From cfg, it uses url, http_config, tenants, selector, labels,
-// limit and timeout. Lines with equal labels have the same stream. The text of a record is
-// valid during the call of f.
+// other, and the lines of a tenant in order of time. From cfg, it uses url, http_config,
+// tenants, selector, labels, limit and timeout. Lines with equal labels have the same stream.
+// The text of a record is valid during the call of f.
 //
 // A failed request is repeated a few times. ReadRange returns the first error of f, the error
 // of the last try, or the error of ctx.
@@ -55,7 +55,7 @@ func readTenant(ctx context.Context, cfg Config, tenant string, rg Range, give f
 	defer src.asker.client.http.Close()
 	src.asker.whole = true
 	src.asker.failed = func(*failure) {}
-	var given error // the first error of f
+	var given error // first error of f
 	src.accept = func(st *stream, e *entry, key uint64) {
 		if given == nil {
 			src.memory.add(e.ts, key)
@@ -75,7 +75,7 @@ func readTenant(ctx context.Context, cfg Config, tenant string, rg Range, give f
 	if rg.Rules != nil && len(src.plan.queries) == 0 {
 		return nil // no rule can match a line of this Loki
 	}
-	if len(src.plan.queries) != 1 { // several queries would run one after the other
+	if len(src.plan.queries) != 1 { // several queries would be read one after the other, and not in order of time
 		src.plan.queries = []string{src.planner.renderQuery(nil, "")}
 	}
 	c := cursor{logql: addComment(src.plan.queries[0], cfg.Clock().UnixNano()), at: rg.From.UnixNano(), end: rg.To.UnixNano()}

@@ -11,7 +11,7 @@ import (
 // round is one pass over a time range. After a failure it continues where it stopped.
 type round struct {
 	number   int
-	began    int64     // wall clock time of the start, which becomes the watermark when the round is complete
+	began    int64     // wall clock time of the start; it becomes the watermark when the round is complete
 	started  time.Time // time of the start by the monotonic clock
 	fast     bool
 	advances bool // whether the round advances the watermark (see the package comment)
@@ -22,7 +22,7 @@ type round struct {
 	cursors []cursor
 }
 
-// lowestCursor returns the cursor that is furthest behind, or nil if the round is complete.
+// lowestCursor returns the cursor with the lowest time, or nil if the round is complete.
 func (r *round) lowestCursor() *cursor {
 	var low *cursor
 	for i := range r.cursors {
@@ -33,8 +33,8 @@ func (r *round) lowestCursor() *cursor {
 	return low
 }
 
-// nextRound returns the next round to work on, or how long to wait for it. A fast round runs to
-// its end before anything else. Slow rounds use the time between fast rounds.
+// nextRound returns the round to continue or start, or the time to wait for it. A fast round
+// runs to its end before anything else. Slow rounds use the time between fast rounds.
 func (s *Source) nextRound() (*round, time.Duration) {
 	now := time.Now()
 	slow := (s.slow != nil || !now.Before(s.slowDue)) && !now.Before(s.slowWait)
@@ -118,7 +118,7 @@ func (s *Source) overlapStart(t, now int64, overlap time.Duration) int64 {
 	return max(min(t, now)-int64(overlap), s.memory.floor)
 }
 
-// skipTooOld gives up entries that are older than maxBehind.
+// skipTooOld skips entries that are older than maxBehind, and counts them as lost.
 func (s *Source) skipTooOld(now time.Time) {
 	oldest := now.Add(-maxBehind).UnixNano()
 	if s.covered >= oldest {
@@ -179,8 +179,8 @@ func (s *Source) finishRound(r *round) {
 		s.slow = nil
 	}
 	if r.deep {
-		// A slow round is followed by an equally long pause, so that fast rounds get their
-		// turn.
+		// A slow round is followed by a pause of at least the same length, so that fast rounds
+		// get their turn.
 		s.slowDue = r.started.Add(s.cfg.SlowInterval)
 		if rested := now.Add(now.Sub(r.started)); rested.After(s.slowDue) {
 			s.slowDue = rested

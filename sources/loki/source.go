@@ -53,11 +53,11 @@ type Source struct {
 	// The following fields are used only by Run.
 	pipe     sources.Pipeline
 	asker    *asker
-	used     *rules.Set // the rules for which plan was made
+	used     *rules.Set // set of rules for which plan was made
 	plan     plan
 	unfilter bool // whether the server refuses filters
 	maxQuery int
-	fast     *round // current fast round; nil if there is none
+	fast     *round // fast round in progress; nil if there is none
 	slow     *round
 	reading  *round // round to which the current request belongs
 	fastDue  time.Time
@@ -80,12 +80,12 @@ type Source struct {
 	mu        sync.Mutex
 	memory    *memory
 	streams   *simplelru.LRU[string, *stream]
-	first     int64 // first floor of the memory
-	covered   int64 // time before which everything was read; zero before the first round
+	first     int64 // floor of the memory at the start
+	covered   int64 // time before which all entries were read; zero before the first round
 	watermark int64 // start of the last round that advanced the watermark
 	deep      int64 // start of the last round that reached back as far as a slow round
-	latest    int   // number of the round that set covered
-	active    bool  // whether a fast round is in progress or fails
+	latest    int   // number of the newest round that set covered
+	active    bool  // whether a fast round is in progress or has failed
 	warning   string
 	status    sources.Status
 }
@@ -177,7 +177,7 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	}
 }
 
-// applyLookBack applies the look-back if no position was restored.
+// applyLookBack sets the start of reading to the look-back if no position was restored.
 func (s *Source) applyLookBack(now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +198,7 @@ func (s *Source) runTurn(ctx context.Context) time.Duration {
 	}
 	if c := r.lowestCursor(); c != nil {
 		s.reading = r
-		if floor := s.memory.floor; c.at < floor { // a full memory has raised its floor
+		if floor := s.memory.floor; c.at < floor { // the memory was full and has raised its floor
 			*c = cursor{logql: c.logql, at: floor, end: c.end}
 		}
 		f := s.asker.step(ctx, c)
@@ -235,8 +235,8 @@ func (s *Source) updatePlan() {
 	s.makePlan(set)
 }
 
-// makePlan makes the plan for a set of rules. It restarts the rounds, because they may lack
-// lines that are needed now.
+// makePlan makes the plan for a set of rules. It restarts the rounds, because their queries
+// may lack lines that the new rules need.
 func (s *Source) makePlan(set *rules.Set) {
 	old, had := s.plan, s.used != nil
 	s.used, s.plan = set, s.planner.makePlan(set, s.maxQuery-uncachedRoom, !s.unfilter)

@@ -81,7 +81,7 @@ func (s *Source) Status() sources.Status {
 	if age := now.Sub(st.Watermark); st.Up && s.active && age > staleAfter {
 		st.Up, st.Error = false, "it is catching up; read up to "+time.Unix(0, s.covered).UTC().Format(time.RFC3339)
 	}
-	for _, key := range s.streams.Keys() { // the stream that was not used for the longest time comes first
+	for _, key := range s.streams.Keys() { // streams come in the order of their last use, the least recent first
 		v, _ := s.streams.Peek(key)
 		if v.selfWritten {
 			continue
@@ -93,7 +93,7 @@ func (s *Source) Status() sources.Status {
 	return st
 }
 
-// warning names the rules that make the queries expensive.
+// warning returns a warning with the names of the rules that make the queries expensive.
 func (p plan) warning(unfilter bool) string {
 	switch {
 	case unfilter:

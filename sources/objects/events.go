@@ -34,7 +34,7 @@ const (
 	// eventTTL is the time that API servers keep an Event by default.
 	eventTTL = time.Hour
 	// lagAfter is the time after which a watermark that does not move is reported as a lag.
-	// Progress is normally proved every few seconds.
+	// Normally the watermark moves every few seconds.
 	lagAfter = 15 * time.Second
 	// maxStreams is the largest number of Event streams in memory.
 	maxStreams = 2048
@@ -133,7 +133,7 @@ func (s *Events) Status() sources.Status {
 	return st
 }
 
-// updateStatus updates the status from the states of the readers. The caller holds mu.
+// updateStatus computes the status of the source from the readers. The caller holds mu.
 func (s *Events) updateStatus() {
 	st := &s.status
 	st.Up, st.Error = true, ""
@@ -186,7 +186,7 @@ type eventPositions struct {
 
 // eventPosition is the position up to which Events of a namespace were read.
 type eventPosition struct {
-	Version string    `json:"version"` // empty if nothing was read yet
+	Version string    `json:"version"` // version up to which Events were read; empty if none were read yet
 	At      time.Time `json:"at"`      // time at which Version was the newest version, to the minute
 }
 
@@ -234,12 +234,12 @@ type eventReader struct {
 	namespace string // namespace to read; empty means all
 
 	listing bool
-	since   time.Time // time before which the current list skips Events; zero means none are skipped
+	since   time.Time // time before which Events of the current list are skipped; zero means that none are skipped
 
-	// The following fields are guarded by s.mu.
+	// The fields from position on are guarded by s.mu.
 	position eventPosition
-	progress time.Time // time up to which this run has read
-	answered bool      // whether the API server has answered
+	progress time.Time // time up to which Events were read since the start
+	answered bool      // whether the API server has answered since the start
 	problem  string
 }
 
@@ -312,7 +312,7 @@ func (r *eventReader) Listed(context.Context) {
 	r.position.Version = r.Version()
 }
 
-// provedUpTo records the time up to which everything was read.
+// provedUpTo records that all Events up to t were read.
 func (r *eventReader) provedUpTo(t time.Time) {
 	r.s.withLock(func() {
 		r.progress, r.position = t, eventPosition{r.Version(), t.Truncate(time.Minute).UTC()}
@@ -369,13 +369,14 @@ type event struct {
 	Controller string         `json:"reportingController"`
 	Regarding  eventReference `json:"regarding"`
 
-	// An Event that was created as v1 has these fields when it is read as events.k8s.io/v1.
+	// An Event that was created through v1 has these fields when it is read through
+	// events.k8s.io/v1.
 	OldCount  int         `json:"deprecatedCount"`
 	OldFirst  time.Time   `json:"deprecatedFirstTimestamp"`
 	OldLast   time.Time   `json:"deprecatedLastTimestamp"`
 	OldSource eventSource `json:"deprecatedSource"`
 
-	// These fields belong to v1.
+	// These fields exist only in Events of v1.
 	Involved  eventReference `json:"involvedObject"`
 	Message   string         `json:"message"`
 	First     time.Time      `json:"firstTimestamp"`
@@ -461,12 +462,12 @@ func (e *event) line() (line string, truncated bool) {
 
 const (
 	maxCounts  = 8192
-	countBytes = 12 // number of bytes of an encoded count, which consist of a hash of the UID and the count
+	countBytes = 12 // number of bytes of an encoded count: a hash of the UID, and the count
 )
 
 // eventCounts remembers the counts of the newest Events by a hash of their UIDs. The hash is
-// the same in every process. It need not resist attacks, because the API server chooses the
-// UIDs.
+// the same in every process. The hash need not resist attacks, because the API server chooses
+// the UIDs.
 type eventCounts struct {
 	*simplelru.LRU[uint64, uint32]
 }

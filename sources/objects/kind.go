@@ -11,7 +11,8 @@ import (
 	"crowsnest/kube"
 )
 
-// kind is the name of a kind of objects as kubectl uses it, RESOURCE or RESOURCE.GROUP.
+// kind is the name of a kind of objects in the form that kubectl uses, RESOURCE or
+// RESOURCE.GROUP.
 type kind string
 
 // Kinds of objects for which the source reads more than the conditions and the phase.
@@ -22,7 +23,8 @@ const (
 	machines kind = "machines.cluster.x-k8s.io"
 )
 
-// DefaultKinds returns the kinds that are read by default. The manifests grant exactly these.
+// DefaultKinds returns the kinds that are read by default. The manifests in deploy grant
+// access to exactly these kinds.
 func DefaultKinds() []string {
 	return []string{
 		string(nodes), string(pods), "namespaces", "persistentvolumeclaims", string(leases), "apiservices.apiregistration.k8s.io",
@@ -81,7 +83,7 @@ type Resource struct {
 	// APIVersion and Kind are the apiVersion and kind of the objects.
 	APIVersion, Kind string
 	Namespaced       bool
-	// Query holds the field selector that selects the objects to read.
+	// Query contains the field selector of the objects to read.
 	Query url.Values
 }
 

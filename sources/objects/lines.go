@@ -14,7 +14,8 @@ type subject struct {
 	kind     string // kind of the objects, such as Machine
 }
 
-// factLine returns the line of a fact about an object at time t. was is the former value.
+// factLine returns the line that states a fact about an object at time t. was is the former
+// value of the fact.
 func (s subject) factLine(o *object, f fact, was word, t time.Time) string {
 	switch f.view {
 	case leasesView:
@@ -77,7 +78,7 @@ func (s subject) nameFields(o *object) []string {
 	return out
 }
 
-// formerField returns the field was if the value changed, and nothing otherwise.
+// formerField returns the field was=VALUE if the value changed, and nothing otherwise.
 func formerField(was, now word) []string {
 	if was == now {
 		return nil
@@ -85,7 +86,8 @@ func formerField(was, now word) []string {
 	return []string{"was", was.Value()}
 }
 
-// ageFields returns the fields since and age of a state. They are empty if since is zero.
+// ageFields returns the fields since and age of a state that began at since. It returns none
+// if since is zero.
 func ageFields(since, t time.Time) []string {
 	if since.IsZero() {
 		return []string{"since", "", "age", ""}

@@ -11,7 +11,7 @@ import (
 )
 
 // readCur reads at most one block of the current file. At the end of the file it switches to
-// the next one. It reports whether there is more to read.
+// the next file. It reports whether there is more to read.
 func (c *follower) readCur(w *worker) bool {
 	f := c.cur
 	if c.tooLongAway() {
@@ -37,7 +37,7 @@ func (c *follower) readCur(w *worker) bool {
 		return true
 	case err != nil && f.gz != nil:
 		c.countDamaged(f, err)
-		end = true // the rest cannot be read
+		end = true // the rest of the file cannot be read
 	case err != nil:
 		c.recordTurnError("read", err)
 		c.passOverCur()
@@ -108,8 +108,8 @@ func (c *follower) closeOld() {
 	}
 }
 
-// atEnd is called when cur was read to its current or final end. It reports whether there is
-// more to read.
+// atEnd is called when every byte of cur was read. More bytes may be written to cur later.
+// atEnd reports whether there is more to read.
 func (c *follower) atEnd(w *worker) bool {
 	f := c.cur
 	if len(c.next) > 0 {
@@ -138,14 +138,14 @@ func (c *follower) atEnd(w *worker) bool {
 	return false
 }
 
-// quietAway reports whether cur was removed and not written to for awayAfter.
+// quietAway reports whether cur was removed, and no byte was written to it for awayAfter.
 func (c *follower) quietAway() bool {
 	return !c.away.IsZero() && c.now.Sub(times.Later(c.away, c.moved)) >= awayAfter
 }
 
-// mayLeave reports whether cur will get no more bytes. A runtime creates the next file before
-// it releases the old one, so the second newest file is kept for a moment. Older files were
-// released long ago.
+// mayLeave reports whether no more bytes will be written to cur. A container runtime creates
+// the next file before it closes the old one, so the second newest file is kept for a moment.
+// Older files were closed long ago.
 func (c *follower) mayLeave() bool {
 	n := c.next[0]
 	if len(c.next) > 1 || n.order.Rotated != "" || c.quietAway() {
@@ -169,7 +169,7 @@ func (c *follower) switchFile(w *worker) bool {
 	c.finishLine(f, w)
 	c.nextSince, c.away = time.Time{}, time.Time{}
 	if len(c.next) == 0 || c.next[0].order.Instance != f.order.Instance {
-		// The log of the next container does not complete an unfinished line.
+		// The log of the next container does not continue an unfinished line of this log.
 		c.flushUnfinished()
 		c.flushed = 0
 	}

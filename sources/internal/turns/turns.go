@@ -1,4 +1,4 @@
-// Package turns distributes items to workers in order.
+// Package turns distributes items to workers in the order in which they were added.
 package turns
 
 import (
@@ -22,7 +22,7 @@ type state int
 const (
 	queued state = iota + 1
 	running
-	runningAgain // the item was added while a worker had it
+	runningAgain // a worker has the item, and it was added again in the meantime
 )
 
 // New returns a queue that is closed.
@@ -49,7 +49,7 @@ func (q *Queue[T]) Close() {
 	q.cond.Broadcast()
 }
 
-// Add queues a turn of an item, unless one is queued.
+// Add queues a turn of an item, unless the item is already queued.
 func (q *Queue[T]) Add(item T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -58,8 +58,8 @@ func (q *Queue[T]) Add(item T) {
 	}
 }
 
-// AddAll adds many items, most of which probably have little to do. It wakes few workers. A
-// worker that has more to do wakes another one. If items are still waiting since the last call,
+// AddAll adds many items, most of which probably need little work. It wakes few workers, and a
+// worker that has more work wakes another one. If items of the last call are still waiting,
 // AddAll wakes one more worker, because a worker may hang.
 func (q *Queue[T]) AddAll(items iter.Seq[T]) {
 	const perWorker = 256
@@ -79,7 +79,8 @@ func (q *Queue[T]) AddAll(items iter.Seq[T]) {
 	}
 }
 
-// enqueue puts an item into the queue, and reports whether it was not already waiting.
+// enqueue puts an item into the queue. It reports whether the item was not in the queue
+// before.
 func (q *Queue[T]) enqueue(item T) bool {
 	switch q.state[item] {
 	case 0:
@@ -117,7 +118,7 @@ func (q *Queue[T]) Take() (item T, ok bool) {
 	return item, true
 }
 
-// Done ends the turn of an item. With again set, the item goes to the end of the queue. Done
+// Done ends the turn of an item. If again is set, the item goes to the end of the queue. Done
 // reports whether no item is left.
 func (q *Queue[T]) Done(item T, again bool) bool {
 	q.mu.Lock()

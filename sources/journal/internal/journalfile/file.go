@@ -23,10 +23,10 @@ import (
 const (
 	maxOffset = 1 << 46
 	maxItems  = 4096    // largest number of fields of an entry; journald writes at most 1,024
-	maxBad    = 1 << 16 // successive unreadable entries after which the rest of the file is given up
-	maxSkip   = 1 << 10 // successive unreadable entries that Seek skips
+	maxBad    = 1 << 16 // largest number of successive unreadable entries before the rest of the file is skipped
+	maxSkip   = 1 << 10 // largest number of successive unreadable entries that Seek skips
 
-	maxTime = 1 << 55 // microseconds; the limit of journald
+	maxTime = 1 << 55 // largest time in microseconds, which is the limit of journald
 )
 
 // Kinds of objects.
@@ -49,10 +49,10 @@ var (
 	errLoop  = errors.New("it is not behind the one before it")
 )
 
-// Damage is a place in a file that cannot be read.
+// Damage describes a place in a file that cannot be read.
 type Damage struct {
 	Offset uint64
-	Lost   uint64 // number of entries that cannot be reached
+	Lost   uint64 // number of entries that cannot be read because of the damage
 	Err    error
 }
 
@@ -75,12 +75,12 @@ type File struct {
 	max int // largest number of bytes of a field's value
 	h   Header
 
-	array       uint64   // offset of the entry array with the next entry; zero before the first one
+	array       uint64   // offset of the entry array that contains the next entry; zero before the first array
 	slots, slot uint64   // number of slots of that array; slot of the next entry
 	items       []uint64 // offsets of the entries in that array, from slot on
-	passed      uint64   // number of entries before the next one
+	passed      uint64   // number of entries before the next entry
 	last        uint64   // offset of the last entry that was read
-	bad         uint64   // number of unreadable entries since the last one that was read
+	bad         uint64   // number of unreadable entries since the last entry that was read
 
 	main, side window
 	inflate    inflater
@@ -92,13 +92,14 @@ type File struct {
 type Entry struct {
 	Seq       uint64
 	Realtime  uint64 // time in microseconds since 1970
-	Monotonic uint64 // microseconds since the system booted
+	Monotonic uint64 // time since the system booted, in microseconds
 	Boot      ID
 	Offset    uint64
 	data      []uint64
 }
 
-// Open reads the header of a file. maxValue is the largest number of bytes kept of a value.
+// Open reads the header of a file. maxValue is the number of bytes of a field's value that are
+// kept.
 func Open(r io.ReaderAt, maxValue int) (*File, error) {
 	f := &File{r: r, max: maxValue}
 	h, err := readHeader(r)
@@ -109,7 +110,7 @@ func Open(r io.ReaderAt, maxValue int) (*File, error) {
 	return f, nil
 }
 
-// Header returns the header as it was last read.
+// Header returns the header that Open or Refresh read last.
 func (f *File) Header() Header { return f.h }
 
 // IsWaiting reports whether Next returned io.EOF although entries are left. This happens if an
@@ -136,7 +137,7 @@ func (f *File) Refresh() error {
 // Release frees memory. Reading can continue afterwards.
 func (f *File) Release() { f.dropBuffers(true) }
 
-// ErrFormat means that a file is not a journal, or one that this package cannot read.
+// ErrFormat means that a file is not a journal, or is a journal that this package cannot read.
 var ErrFormat = errors.New("not a readable journal file")
 
 // ID is a 128-bit identifier of systemd.
@@ -157,19 +158,19 @@ func (id *ID) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Header is the header of a file at one moment.
+// Header is the content of a file's header when it was read.
 type Header struct {
 	File    ID     // ID of the file, which survives renaming
 	Seqnum  ID     // ID of the sequence that numbers the entries; several files can share it
-	Online  bool   // whether the file was not closed, because a process writes to it or was killed
-	Entries uint64 // number of linked entries
+	Online  bool   // whether the file was not closed properly, because a process still writes to it or was killed
+	Entries uint64 // number of linked entries, which are complete
 	TailSeq uint64 // newest number that journald assigned; the entry may be unfinished
 	size    uint64 // size of the header in bytes
 	array   uint64 // offset of the first entry array
 	compact bool
 }
 
-// Layout of the header. Fields behind minHeader exist only in newer files and are not used.
+// Layout of the header. Fields after minHeader exist only in newer files and are not used.
 const (
 	signature  = "LPKSHHRH"
 	minHeader  = 208
@@ -207,9 +208,9 @@ func readHeader(r io.ReaderAt) (Header, error) {
 	return h, nil
 }
 
-// Next reads the next entry. It returns io.EOF if there is none yet. If an entry cannot be
-// read, it returns a *Damage, and the next call continues behind that entry. At the end of a
-// file that is being written to, Next waits and does not report damage.
+// Next reads the next entry. It returns io.EOF if there is no further entry yet. If an entry
+// cannot be read, it returns a *Damage, and the next call continues after that entry. At the
+// end of a file that is being written to, Next waits and does not report damage.
 func (f *File) Next(e *Entry) error {
 	if f.passed >= f.h.Entries {
 		return io.EOF
@@ -254,7 +255,7 @@ func (f *File) nextOffset() (uint64, error) {
 			return 0, err
 		}
 	}
-	if len(f.items) == 0 { // read the offsets of entries from the current slot on
+	if len(f.items) == 0 { // read the offsets of the entries from the current slot on
 		size := f.itemSize()
 		n := min(f.slots-f.slot, f.h.Entries-f.passed, sideSize/size)
 		b, err := f.readBytes(f.array+arrayHead+f.slot*size, n*size, false)
@@ -292,7 +293,8 @@ func (f *File) nextArray() error {
 	return nil
 }
 
-// readArrayHead returns the offset of the array behind the one at off, and its number of slots.
+// readArrayHead reads the start of the entry array at off. It returns the offset of the next
+// array, and the number of slots.
 func (f *File) readArrayHead(off uint64) (next, slots uint64, err error) {
 	b, err := f.readObject(off, typeEntryArray, arrayHead, false)
 	if err != nil {
@@ -319,8 +321,8 @@ func (f *File) decodeOffset(b []byte) uint64 {
 	return le.Uint64(b)
 }
 
-// readObject reads the first bytes of an object. kind is the expected kind. entry has the
-// meaning that it has in readBytes.
+// readObject reads the first bytes of an object. kind is the expected kind. entry has the same
+// meaning as in readBytes.
 func (f *File) readObject(off uint64, kind byte, head uint64, entry bool) ([]byte, error) {
 	if off%8 != 0 || off < f.h.size {
 		return nil, errors.New("no object begins there")
@@ -374,7 +376,7 @@ func (f *File) Seek(after func(*Entry) bool) {
 	for f.passed < f.h.Entries && f.nextArray() == nil {
 		n := min(f.slots, f.h.Entries-f.passed, maxOffset)
 		at := uint64(sort.Search(int(n), func(i int) bool { //nolint:gosec // n is smaller than the size of a file
-			// An entry that cannot be read gets the result of the next readable one.
+			// An unreadable entry gets the result of the next readable entry.
 			for k := uint64(i); k < min(n, uint64(i)+maxSkip); k++ { //nolint:gosec // i is not negative
 				b, err := f.readBytes(f.array+arrayHead+k*f.itemSize(), f.itemSize(), false)
 				if err == nil && f.readEntry(f.decodeOffset(b), &e) == nil {
@@ -395,14 +397,14 @@ func (f *File) Seek(after func(*Entry) bool) {
 type Field struct {
 	Name, Value []byte
 	Cut         bool  // whether the value was longer than the limit
-	Err         error // error of reading the field; Name is unknown in this case
+	Err         error // error of reading the field; if it is set, Name is unknown
 }
 
 // Limits of the fields that are cached because several entries have them.
 const (
-	maxKnown     = 256     // bytes of one field
-	maxKnownSize = 1 << 20 // bytes of all fields
-	knownCost    = 160     // bytes of overhead for each field
+	maxKnown     = 256     // largest number of bytes of one field
+	maxKnownSize = 1 << 20 // largest number of bytes of all fields
+	knownCost    = 160     // overhead of each field, in bytes
 	maxName      = 64      // journald allows names of at most 64 bytes
 )
 
@@ -437,7 +439,7 @@ func (f *File) readField(off uint64) (Field, error) {
 	flags, size, users := b[1], le.Uint64(b[8:])-head, le.Uint64(b[56:])
 	keep := uint64(f.max) + maxName + 1
 	n := min(size, keep)
-	if flags != 0 { // the last block that is decompressed may be larger than the part that is kept
+	if flags != 0 { // the last block that is decompressed may be longer than the part that is kept
 		n = min(size, keep+maxBlock)
 	}
 	if b, err = f.readBytes(off+head, n, false); err != nil {
@@ -477,12 +479,12 @@ func (f *File) cacheField(off uint64, field Field) Field {
 const (
 	windowSize = 128 << 10
 	sideSize   = 4 << 10
-	// behind is the distance between the start of the window and the entry that is read. The
-	// data of an entry are usually written right before it.
+	// behind is the number of bytes in the window before the entry that is read. journald
+	// usually writes the data of an entry right before the entry.
 	behind = 16 << 10
 )
 
-// window is a part of a file that is in memory.
+// window is a part of a file that is kept in memory.
 type window struct {
 	buf  []byte
 	from uint64

@@ -31,7 +31,8 @@ type inflater struct {
 	zstd *zstd.Decoder
 }
 
-// decompress returns at most keep bytes, valid until the next call, and whether there are more.
+// decompress returns at most keep bytes of the decompressed data. They are valid until the
+// next call. cut reports whether there are more bytes.
 func (d *inflater) decompress(flags byte, b []byte, keep int) (out []byte, cut bool, err error) {
 	if cap(d.out) <= keep {
 		d.out = make([]byte, keep+1)
@@ -84,8 +85,8 @@ func (d *inflater) decompressZstd(b []byte) (int, error) {
 
 var errLZ4 = errors.New("damaged lz4 data")
 
-// unLZ4 decompresses a block until out is full. Libraries decompress only whole blocks, whose
-// stated size cannot be trusted.
+// unLZ4 decompresses a block until out is full. It replaces a library, because libraries
+// decompress only whole blocks and rely on the stated size, which may be wrong.
 func unLZ4(out, in []byte) (n int, err error) {
 	for len(in) > 0 {
 		token := in[0]
