@@ -51,14 +51,14 @@ func parsePage(files func() assets, name string) *template.Template {
 		"count": text.GroupThousands, "number": formatCount, "health": healthText, "span": formatDuration, "asset": func(name string) string { return files().assetURL(name) },
 		"waiting": waitingText, "lacksSource": lacksSource, "plural": pluralWord, "capital": capitalise, "code": codeText, "about": func(alert string) string { return strings.TrimPrefix(alert, "Crowsnest") }, "state": stateText, "tame": func(text any) string { return tameText(fmt.Sprint(text)) }, "lower": strings.ToLower, "breakable": breakableName, "yaml": highlightYAML, "hours": silenceSpan,
 		"weekday": formatWeekday, "int64": func(n int) int64 { return int64(n) },
-		"nest": func(p page, x any) nested { return nested{p, x} },
+		"nest": func(p page, x any) partOfPage { return partOfPage{p, x} },
 	})
 	// The templates are embedded, and a test parses all of them.
 	return template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/"+name+".html"))
 }
 
-// nested is the data of a part of a page, with that of the whole page.
-type nested struct {
+// partOfPage is the data of a part of a page, with that of the whole page.
+type partOfPage struct {
 	Page page
 	Item any
 }
