@@ -166,9 +166,12 @@ func (a *answer) decodeStream(d *jsontext.Decoder) error {
 			if err != nil {
 				return err
 			}
-			known = ok
-			if ok {
-				a.streams = append(a.streams[:index], a.newSeries(pairs))
+			if known = ok; ok {
+				start := len(a.key)
+				for _, p := range pairs {
+					a.key = appendPair(a.key, p)
+				}
+				a.streams = append(a.streams[:index], series{labels: pairs, key: a.key[start:len(a.key):len(a.key)]})
 			}
 			return nil
 		case "values":
@@ -182,14 +185,6 @@ func (a *answer) decodeStream(d *jsontext.Decoder) error {
 		a.entries, a.streams = a.entries[:first], a.streams[:index]
 	}
 	return err
-}
-
-func (a *answer) newSeries(pairs []pair) series {
-	start := len(a.key)
-	for _, p := range pairs {
-		a.key = appendPair(a.key, p)
-	}
-	return series{labels: pairs, key: a.key[start:len(a.key):len(a.key)]}
 }
 
 func appendPair(b []byte, p pair) []byte {
@@ -239,8 +234,7 @@ func (a *answer) decodeEntry(d *jsontext.Decoder, stream int) error {
 	return err
 }
 
-// readPairs parses an object of strings, and sorts it by name. If a name occurs twice, the last
-// value counts. ok is false if the value is not such an object.
+// readPairs parses an object of strings, sorted by name. ok is false for another value.
 func (a *answer) readPairs(d *jsontext.Decoder) (pairs []pair, ok bool, err error) {
 	start := len(a.pairs)
 	ok = d.PeekKind() == '{'
@@ -268,8 +262,7 @@ func (a *answer) readPairs(d *jsontext.Decoder) (pairs []pair, ok bool, err erro
 	return pairs[:n:n], true, nil
 }
 
-// hashEntry returns a hash that identifies an entry. Like Loki, it uses the tenant, stream,
-// time, line and structured metadata. The hash is the same after a restart.
+// hashEntry identifies an entry, like Loki, by tenant, stream, time, line and structured metadata.
 func (a *answer) hashEntry(h *xxhash.Digest, tenant string, e *entry) uint64 {
 	var n [8]byte
 	put := func(b []byte) {

@@ -70,8 +70,7 @@ func (c *client) sendQuery(ctx context.Context, q query, a *answer) *failure {
 	return f
 }
 
-// listStreams returns selectors of the streams that have entries around time t. most is the
-// largest number of selectors.
+// listStreams returns selectors of at most most streams with entries around time t.
 func (c *client) listStreams(ctx context.Context, selector string, t int64, most int) ([]string, *failure) {
 	values := url.Values{
 		"match[]": {selector},
@@ -90,9 +89,7 @@ func (c *client) listStreams(ctx context.Context, selector string, t int64, most
 	return exactSelectors(said.Data[:min(most, len(said.Data))]), nil
 }
 
-// exactSelectors returns one selector for each stream, which matches only this stream. A
-// selector also requires the absence of labels, because another stream may have the same
-// labels and more.
+// exactSelectors returns selectors that each match only one stream, and none with more labels.
 func exactSelectors(streams []map[string]string) []string {
 	names := map[string]bool{}
 	for _, labels := range streams {
@@ -111,7 +108,6 @@ func exactSelectors(streams []map[string]string) []string {
 	return out
 }
 
-// get sends a request and reads the response into body, whose memory it reuses.
 func (c *client) get(ctx context.Context, path string, values url.Values, body *[]byte) *failure {
 	client, err := c.http.Client()
 	if err != nil {
@@ -125,7 +121,11 @@ func (c *client) get(ctx context.Context, path string, values url.Values, body *
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return noResponse(err)
+		timeout, cause := httpconfig.DescribeNoResponse(err)
+		if timeout {
+			return &failure{reason: reasonTimeout, err: errors.New("no answer in time")}
+		}
+		return &failure{reason: reasonConnection, err: errors.New(shortenMessage(cause.Error()))}
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -204,11 +204,9 @@ const (
 	reasonConfig      = "config"       // the client cannot be created, because a TLS or secret file is unusable
 )
 
-func failureReasons() []string {
-	return []string{
-		reasonConnection, reasonTimeout, reasonBroken, reasonMalformed, reasonTooLarge, reasonRedirect, reasonAuth,
-		reasonRateLimited, reasonServerError, reasonLimit, reasonRange, reasonQuery, reasonSyntax, reasonRefused, reasonConfig,
-	}
+var failureReasons = []string{
+	reasonConnection, reasonTimeout, reasonBroken, reasonMalformed, reasonTooLarge, reasonRedirect, reasonAuth,
+	reasonRateLimited, reasonServerError, reasonLimit, reasonRange, reasonQuery, reasonSyntax, reasonRefused, reasonConfig,
 }
 
 // failure describes why a request failed.
@@ -219,17 +217,7 @@ type failure struct {
 	allowed    int           // limit of the server that the request exceeded; zero if unknown
 }
 
-// noResponse returns the failure of a request that got no response.
-func noResponse(err error) *failure {
-	timeout, cause := httpconfig.DescribeNoResponse(err)
-	if timeout {
-		return &failure{reason: reasonTimeout, err: errors.New("no answer in time")}
-	}
-	return &failure{reason: reasonConnection, err: errors.New(shortenMessage(cause.Error()))}
-}
-
-// classifyError returns the failure that an error response describes. said is the text of the
-// response.
+// classifyError returns the failure that an error response describes. said is its text.
 func classifyError(resp *http.Response, said string) *failure {
 	code := resp.StatusCode
 	f := &failure{reason: reasonRefused, err: fmt.Errorf("status %d: %s", code, shortenMessage(said))}

@@ -15,7 +15,6 @@ import (
 
 	"crowsnest/httpconfig"
 	"crowsnest/internal/lazyre"
-	"crowsnest/matcher"
 	"crowsnest/rules/selector"
 )
 
@@ -119,8 +118,9 @@ var tenantName = lazyre.New(`^[a-zA-Z0-9!_.*'()-]{1,150}$`)
 // Validate returns all errors of the configuration, each with advice. It does no I/O.
 func (c Config) Validate() error {
 	d := c.withDefaults()
+	_, selectorError := selector.Parse(c.Selector) // it refuses selectors that require no label, as Loki does
 	errs := []error{
-		checkURL(c.URL), checkSelector(c.Selector), c.checkTenants(), c.checkLabels(),
+		checkURL(c.URL), prefixed("selector", selectorError), c.checkTenants(), c.checkLabels(),
 		inRange("look_back", c.LookBack, 0, maxBehind),
 		inRange("lateness", d.Lateness, time.Second, time.Hour),
 		inRange("fast_interval", d.FastInterval, 100*time.Millisecond, 20*time.Second),
@@ -132,10 +132,14 @@ func (c Config) Validate() error {
 	if d.Limit < 1 || d.Limit > 100_000 {
 		errs = append(errs, fmt.Errorf("limit: %d is not between 1 and 100000", c.Limit))
 	}
-	if err := c.HTTP.Check(); err != nil {
-		errs = append(errs, fmt.Errorf("http_config: %w", err))
+	return errors.Join(append(errs, prefixed("http_config", c.HTTP.Check()))...)
+}
+
+func prefixed(name string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return errors.Join(errs...)
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 func inRange(name string, d, low, high time.Duration) error {
@@ -160,16 +164,6 @@ func checkURL(raw string) error {
 		return fmt.Errorf("url: %q is more than a base address; remove what follows the path", raw)
 	case strings.Contains(u.Path, "/loki/api"):
 		return fmt.Errorf("url: %q is not the base address; remove %s", raw, u.Path[strings.Index(u.Path, "/loki/api"):])
-	}
-	return nil
-}
-
-// checkSelector checks that the selector requires a label, because Loki refuses other
-// selectors. ParseSelector has already refused selectors that match streams without any of
-// their labels.
-func checkSelector(text string) error {
-	if _, err := selector.Parse(text); err != nil {
-		return fmt.Errorf("selector: %w", err)
 	}
 	return nil
 }
@@ -210,12 +204,4 @@ func (c Config) checkLabels() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func (c Config) streamOptions() matcher.StreamOptions {
-	opt := matcher.StreamOptions{Format: matcher.FormatText, OfPods: true}
-	if len(c.IgnoreLabels) > 0 {
-		opt.IgnoreLabels = slices.Concat(matcher.DefaultIgnoreLabels, c.IgnoreLabels)
-	}
-	return opt
 }

@@ -64,10 +64,6 @@ type asker struct {
 	lose func(reason, logql string, at int64)
 }
 
-func newAsker(cfg Config, tenant string) *asker {
-	return &asker{client: newClient(cfg, tenant), cfg: cfg, limit: cfg.Limit, maxEntries: raised * cfg.Limit, span: maxSpan, cap: maxSpan}
-}
-
 // Reasons why entries cannot be read.
 const (
 	lossTies       = "ties"       // too many entries of one stream have the same time
@@ -76,8 +72,7 @@ const (
 	lossGap        = "outage"     // the entries are older than maxBehind, because of an outage
 )
 
-// step makes one request and moves the cursor. It calls lose before it skips unread entries.
-// After a failure the cursor does not move.
+// step makes one request and moves the cursor. Before it skips entries, it calls lose.
 func (r *asker) step(ctx context.Context, c *cursor) *failure {
 	if len(c.split) > 0 {
 		return r.stepSplit(ctx, c)
@@ -99,12 +94,22 @@ func (r *asker) step(ctx context.Context, c *cursor) *failure {
 		c.at, c.limit = q.to, 0
 		return nil
 	}
-	if last := lastBefore(a, q.to); last > c.at {
-		c.at, c.limit = last, 0 // read the entries of this time again, because there may be more of them
+	last := len(a.entries) - 1 // index of the newest entry in the range
+	for last >= 0 && a.entries[last].ts >= q.to {
+		last--
+	}
+	if last >= 0 && a.entries[last].ts > c.at {
+		c.at, c.limit = a.entries[last].ts, 0 // it is read again, because more entries may have the same time
 		return nil
 	}
-	if a.bad > 0 {
-		return r.narrowUnreadable(c, q)
+	switch {
+	case a.bad > 0 && q.to-q.from > minSpan: // narrow the range until reading can continue after good entries
+		r.span = max((q.to-q.from)/2, minSpan)
+		return nil
+	case a.bad > 0:
+		r.lose(lossUnreadable, c.logql, c.at)
+		c.at, c.limit = q.to, 0
+		return nil
 	}
 	// The response contains only entries with the same time.
 	if c.limit = 2 * q.limit; c.limit > r.maxEntries {
@@ -113,7 +118,6 @@ func (r *asker) step(ctx context.Context, c *cursor) *failure {
 	return nil
 }
 
-// runQuery makes one request and passes on the entries of the response.
 func (r *asker) runQuery(ctx context.Context, q query) *failure {
 	f := r.client.sendQuery(ctx, q, &r.answer)
 	if f == nil || !r.whole {
@@ -123,29 +127,6 @@ func (r *asker) runQuery(ctx context.Context, q query) *failure {
 		r.failed(f)
 	}
 	return f
-}
-
-// narrowUnreadable handles a response with many unreadable entries. It narrows the range until
-// it finds readable entries, after which it can continue. If that fails, the unreadable
-// entries are lost.
-func (r *asker) narrowUnreadable(c *cursor, q query) *failure {
-	if q.to-q.from > minSpan {
-		r.span = max((q.to-q.from)/2, minSpan)
-		return nil
-	}
-	r.lose(lossUnreadable, c.logql, c.at)
-	c.at, c.limit = q.to, 0
-	return nil
-}
-
-// lastBefore returns the time of the newest entry before end, or zero if there is none.
-func lastBefore(a *answer, end int64) int64 {
-	for i := len(a.entries) - 1; i >= 0; i-- {
-		if a.entries[i].ts < end {
-			return a.entries[i].ts
-		}
-	}
-	return 0
 }
 
 // raiseLimits slowly raises the limits that were reduced.
@@ -226,7 +207,6 @@ func (r *asker) tooLarge(c *cursor, q query, f *failure) *failure {
 	return nil
 }
 
-// listStreams lists the streams that have entries at the time of the cursor.
 func (r *asker) listStreams(ctx context.Context, c *cursor) *failure {
 	selector, pipeline := cutSelector(c.logql)
 	streams, f := r.client.listStreams(ctx, selector, c.at, maxSplit)
@@ -248,10 +228,8 @@ func (r *asker) listStreams(ctx context.Context, c *cursor) *failure {
 	return nil
 }
 
-// passTime moves the cursor past the entries of its time.
 func (c *cursor) passTime() { c.at, c.limit, c.many, c.split = c.at+1, 0, false, nil }
 
-// stepSplit reads the entries of one stream at the time of the cursor.
 func (r *asker) stepSplit(ctx context.Context, c *cursor) *failure {
 	q := query{logql: c.split[0], from: c.at, to: c.at + 1, limit: min(r.cfg.Limit, r.maxEntries)}
 	f := r.runQuery(ctx, q)
@@ -304,7 +282,6 @@ const (
 	slowWait   = 30 * time.Second // time to wait after a failure that only an operator can fix
 )
 
-// delayAfter returns the time to wait after one more failure.
 func (p *pace) delayAfter(f *failure) time.Duration {
 	p.fails++
 	wait := pause.Backoff(firstWait, longestOwn, p.fails)

@@ -23,10 +23,8 @@ func newNaming(cfg Config, tenant string) naming {
 	return n
 }
 
-// labels returns the labels of a stream. The value of the label with a name comes from the
-// first of the following that exists: a label that is renamed to the name, the label of that
-// name, structured metadata that is renamed to the name, and structured metadata of that name
-// if wanted contains the name.
+// labels returns the labels of a stream. A value comes from the first that exists of a label
+// renamed to the name, the label, metadata renamed to the name, and metadata of a name in wanted.
 func (n naming) labels(stream, meta []pair, wanted map[string]bool) matcher.Labels {
 	out := make(matcher.Labels, len(stream)+1)
 	n.addLabels(out, stream, nil)
@@ -37,14 +35,14 @@ func (n naming) labels(stream, meta []pair, wanted map[string]bool) matcher.Labe
 	return out
 }
 
-// addLabels adds the labels that out lacks. wanted are the names that are accepted if the
-// configuration does not rename them; nil means all. The namespace shows the origin of a line,
-// but structured metadata may hold content of the line itself. Therefore addLabels takes the
-// namespace from metadata only if the configuration renames that metadata to it.
+// addLabels adds the labels that out lacks. wanted are the names that need no renaming; nil means
+// all. Metadata may hold content of the line, so the namespace, which shows the origin, comes from
+// metadata only with a renaming.
 func (n naming) addLabels(out matcher.Labels, from []pair, wanted map[string]bool) {
 	for _, name := range n.renamed {
-		if v := findPair(from, name); len(v) > 0 && out[n.to[name]] == "" {
-			out[n.to[name]] = string(v)
+		i := slices.IndexFunc(from, func(p pair) bool { return string(p.name) == name })
+		if i >= 0 && len(from[i].value) > 0 && out[n.to[name]] == "" {
+			out[n.to[name]] = string(from[i].value)
 		}
 	}
 	for _, p := range from {
@@ -55,23 +53,12 @@ func (n naming) addLabels(out matcher.Labels, from []pair, wanted map[string]boo
 	}
 }
 
-// isUseful reports whether structured metadata of this name can become a label.
 func (n naming) isUseful(name []byte, wanted map[string]bool) bool {
 	_, renamed := n.to[string(name)]
 	return renamed || wanted[string(name)] && string(name) != "namespace"
 }
 
-func findPair(pairs []pair, name string) []byte {
-	for _, p := range pairs {
-		if string(p.name) == name {
-			return p.value
-		}
-	}
-	return nil
-}
-
-// lokiLabel returns the name in Loki of a label that rules use. It returns "" if streams do
-// not have such a label.
+// lokiLabel returns the label of streams in Loki that provides a label of rules, or "".
 func (n naming) lokiLabel(name string) string {
 	for _, from := range n.renamed {
 		if n.to[from] == name {
@@ -84,8 +71,6 @@ func (n naming) lokiLabel(name string) string {
 	return name
 }
 
-// mentionsLabel reports whether the selector or a renaming mentions a label that rules know as
-// name.
 func (n naming) mentionsLabel(sel rules.Selector, name string) bool {
 	return slices.Contains(slices.Collect(maps.Values(n.to)), name) ||
 		slices.ContainsFunc(sel.Matchers(), func(m selector.Matcher) bool { return m.Name == n.lokiLabel(name) })

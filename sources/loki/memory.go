@@ -61,7 +61,6 @@ func (m *memory) add(ts int64, key uint64) {
 	m.n += len(b) - before
 }
 
-// raiseFloor moves the floor forward, and drops the keys before it.
 func (m *memory) raiseFloor(floor int64) {
 	if floor <= m.floor {
 		return
@@ -79,9 +78,9 @@ func (m *memory) dropBucket(t int64) {
 	delete(m.buckets, t)
 }
 
-// shrinkToLimit drops keys until the limit is met. It first drops the oldest keys and raises
-// the floor, but not beyond protect. It then drops the keys farthest in the future, whose
-// entries are passed on again if they are read again. It reports whether it dropped any keys.
+// shrinkToLimit drops the oldest keys and raises the floor, but not from protect on. If that is
+// not enough, it drops the keys farthest in the future, whose entries may be passed on again. It
+// reports whether it dropped any.
 func (m *memory) shrinkToLimit(protect int64) bool {
 	if m.n <= m.max {
 		return false
@@ -113,9 +112,8 @@ func (m *memory) countSince(ts int64) int {
 	return n
 }
 
-// export encodes at most the given number of the newest keys, and returns the floor that
-// belongs to these keys. A floor above protect would skip unread entries. In that case export
-// returns protect, although keys after protect are omitted.
+// export encodes at most most of the newest keys, and returns the floor that fits them, or protect
+// if that is lower, because a floor above protect would skip unread entries.
 func (m *memory) export(most int, protect int64) (keys []byte, floor int64) {
 	floor = m.floor
 	order := slices.Sorted(maps.Keys(m.buckets))

@@ -47,9 +47,8 @@ type planner struct {
 	naming   naming
 }
 
-// serves reports whether a stream of this source can satisfy the selector of a rule. The
-// labels of streams are not known in advance. The lines that crowsnest itself writes about
-// objects are not in Loki, unless the configuration mentions the label of such lines.
+// serves reports whether a stream can satisfy the selector of a rule. Streams do not contain what
+// crowsnest writes about objects, unless the configuration mentions the label that says so.
 func (p planner) serves(from rules.Selector) bool {
 	if from.WantsStates() && !p.naming.mentionsLabel(p.selector, "component") {
 		return false
@@ -57,7 +56,6 @@ func (p planner) serves(from rules.Selector) bool {
 	return from.Matches(p.naming.commonLabels(p.selector), true)
 }
 
-// servedSelectors returns the selectors of a rule that streams of this source can satisfy.
 func (p planner) servedSelectors(r *rules.Rule) (out []rules.Selector) {
 	for from := range r.Selectors() {
 		if p.serves(from) {
@@ -116,8 +114,7 @@ func (p planner) makePlan(set *rules.Set, most int, filter bool) plan {
 	return out
 }
 
-// filterQueries returns queries for the lines that contain one of the texts, in streams that
-// one of the selectors selects.
+// filterQueries queries the lines with one of the texts, in streams of one of the selectors.
 func (p planner) filterQueries(selectors []rules.Selector, texts []text, most int) []string {
 	var out, filter []string
 	size := 0
@@ -140,8 +137,7 @@ func (p planner) filterQueries(selectors []rules.Selector, texts []text, most in
 	return out
 }
 
-// renderQuery renders the query for streams that one of the selectors selects. If selectors is
-// nil, the query is for all streams.
+// renderQuery queries the streams that one of the selectors selects; nil means any stream.
 func (p planner) renderQuery(selectors []rules.Selector, filter string) string {
 	var parts []string
 	for _, m := range p.selector.Matchers() {
@@ -161,9 +157,8 @@ func (p planner) renderQuery(selectors []rules.Selector, filter string) string {
 // condition is a regular expression that the value of a stream's label must match.
 type condition struct{ name, expr string }
 
-// commonConditions returns conditions that hold for every stream that one of the selectors can
-// select. A stream without the label also satisfies the condition, because the entries may
-// have the label as structured metadata.
+// commonConditions returns conditions of every stream that a selector can select. A missing label
+// also satisfies a condition, because structured metadata may provide it.
 func (p planner) commonConditions(selectors []rules.Selector) []condition {
 	exprs := map[string][]string{}
 	count := map[string]int{}
@@ -187,8 +182,7 @@ func (p planner) commonConditions(selectors []rules.Selector) []condition {
 	return out
 }
 
-// wantedValues returns, for each label that the selector restricts, a regular expression of
-// the allowed values.
+// wantedValues returns an expression of the allowed values for each restricted label.
 func wantedValues(from rules.Selector) map[string]string {
 	out := map[string]string{}
 	for _, m := range from.Matchers() {
@@ -206,9 +200,8 @@ func wantedValues(from rules.Selector) map[string]string {
 // text is a text that a line contains.
 type text = literals.Text
 
-// textExpr returns a regular expression for a text. The group around the text keeps Loki's
-// parser from combining texts with a common prefix. Loki then searches for each text
-// separately, and runs no regular expression.
+// textExpr returns an expression for a text. The group keeps Loki's parser from factoring out
+// common prefixes, so Loki searches each text and runs no regular expression.
 func textExpr(t text) string {
 	if t.Fold {
 		return "((?i)" + regexp.QuoteMeta(t.Text) + ")"
@@ -216,7 +209,6 @@ func textExpr(t text) string {
 	return "(" + regexp.QuoteMeta(t.Text) + ")"
 }
 
-// quotedExpr returns the regular expression for a text as a quoted string of LogQL.
 func quotedExpr(t text) string { return strconv.Quote(textExpr(t)) }
 
 // ruleTexts returns texts for a rule. Every line of this source that the rule can match
@@ -244,8 +236,7 @@ func (p planner) ruleTexts(r *rules.Rule) (out []text, ok bool) {
 	return append(out, text{Text: "\x00"}), len(out) > 0
 }
 
-// longestReadable returns the longest part of s without bytes that JSON cannot represent. Loki
-// stores such bytes, but replaces them in its response.
+// longestReadable returns the longest part of s without bytes that Loki's JSON replaces.
 func longestReadable(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsRune(s, utf8.RuneError) {
 		return s
@@ -302,3 +293,92 @@ func removeCovered(texts []text) []text {
 	slices.SortStableFunc(texts, func(a, b text) int { return cmp.Or(cmp.Compare(len(a.Text), len(b.Text)), cmp.Compare(a.Text, b.Text)) })
 	return literals.DropContained(texts)
 }
+
+const (
+	// manyTexts is the number of texts from which one query costs Loki more than two queries.
+	// Loki searches each line for one text after the other, which takes some 50 ns per text.
+	manyTexts = 400
+	// maxGroups is the largest number of queries into which the texts are divided.
+	maxGroups = 5
+)
+
+// group is the content of one query. The query asks for lines that contain one of the texts, in
+// streams that one of the selectors selects.
+type group struct {
+	selectors []rules.Selector
+	texts     []text
+}
+
+func (g *group) add(other group) {
+	g.selectors, g.texts = append(g.selectors, other.selectors...), append(g.texts, other.texts...)
+}
+
+// divideGroups divides what rules ask for, with one group for each rule, among few queries. If
+// there are many texts, rules that state a value of the most common label get their own queries,
+// so that Loki searches other streams only for the few texts of the other rules.
+func (p planner) divideGroups(wanted []group) []group {
+	var all, rest group
+	for _, g := range wanted {
+		all.add(g)
+	}
+	name := p.commonLabel(wanted)
+	if len(all.texts) <= manyTexts || name == "" {
+		return []group{all}
+	}
+	var out []group
+	var last group
+	for _, g := range wanted {
+		if !wantsLabel(g, name) {
+			rest.add(g)
+			continue
+		}
+		next := group{slices.Concat(last.selectors, g.selectors), slices.Concat(last.texts, g.texts)}
+		full := len(next.texts) > max(manyTexts, len(all.texts)/(maxGroups-1))
+		if len(last.selectors) > 0 && (full || len(p.commonConditions(next.selectors)) == 0) {
+			out, last = append(out, last), g
+			continue
+		}
+		last = next
+	}
+	out = append(out, last)
+	if len(rest.selectors) > 0 {
+		out = append(out, rest)
+	}
+	if len(out) > maxGroups {
+		return []group{all}
+	}
+	return out
+}
+
+// commonLabel returns the label of streams that most rules state, or "" if there is none.
+func (p planner) commonLabel(wanted []group) string {
+	count := map[string]int{}
+	for _, g := range wanted {
+		for name := range wantedValues(g.selectors[0]) {
+			if p.naming.lokiLabel(name) != "" && wantsLabel(g, name) {
+				count[name]++
+			}
+		}
+	}
+	best := ""
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		if best == "" || count[name] > count[best] {
+			best = name
+		}
+	}
+	return best
+}
+
+// wantsLabel reports whether every selector of a group requires specific values of a label.
+func wantsLabel(g group, name string) bool {
+	for _, from := range g.selectors {
+		want := wantedValues(from)[name]
+		if any, err := regexp.MatchString("^(?:"+want+")$", unlikely); want == "" || any || err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// unlikely is a value that no label has.
+const unlikely = "\x01"

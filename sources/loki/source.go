@@ -1,7 +1,15 @@
 package loki
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,8 +120,7 @@ func New(cfg Config) []*Source {
 	return out
 }
 
-// sourceName returns the name of the source for one tenant. If there are several tenants, the
-// name ends with the tenant.
+// sourceName returns the name of a source, which ends with the tenant if there are several.
 func sourceName(cfg Config, tenant string) string {
 	name := cfg.withDefaults().Name
 	if len(cfg.Tenants) > 1 {
@@ -125,17 +132,25 @@ func sourceName(cfg Config, tenant string) string {
 func newSource(cfg Config, name, tenant string) *Source {
 	sel, _ := selector.Parse(cfg.Selector) // Validate reports the error
 	s := &Source{
-		cfg: cfg, name: name, tenant: tenant, options: cfg.streamOptions(), maxQuery: maxQuery,
+		cfg: cfg, name: name, tenant: tenant, options: matcher.StreamOptions{Format: matcher.FormatText, OfPods: true}, maxQuery: maxQuery,
 		planner: planner{selector: sel, naming: newNaming(cfg, tenant)},
-		asker:   newAsker(cfg, tenant),
+		asker:   &asker{client: newClient(cfg, tenant), cfg: cfg, limit: cfg.Limit, maxEntries: raised * cfg.Limit, span: maxSpan, cap: maxSpan},
 		memory:  newMemory(0, maxKeys/max(1, len(cfg.Tenants))),
 		status:  sources.Status{Name: name, Errors: map[string]int64{}, Losses: map[string]sources.Loss{}},
 	}
-	for _, reason := range append(failureReasons(), late10s, late1m, late5m, errEntry, errMemory, errClock, errWarning) {
+	if len(cfg.IgnoreLabels) > 0 {
+		s.options.IgnoreLabels = slices.Concat(matcher.DefaultIgnoreLabels, cfg.IgnoreLabels)
+	}
+	for _, reason := range append(failureReasons, late10s, late1m, late5m, errEntry, errMemory, errClock, errWarning) {
 		s.status.Errors[reason] = 0
 	}
 	s.streams, _ = simplelru.NewLRU[string, *stream](maxStreams, nil) // the size is positive, so there is no error
-	s.asker.use, s.asker.lose, s.asker.failed, s.accept = s.passEntries, s.countLost, s.countFailure, s.passEntry
+	s.asker.use, s.asker.lose, s.accept = s.passEntries, s.countLost, s.passEntry
+	s.asker.failed = func(f *failure) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.status.Errors[f.reason]++
+	}
 	return s
 }
 
@@ -235,8 +250,7 @@ func (s *Source) updatePlan() {
 	s.makePlan(set)
 }
 
-// makePlan makes the plan for a set of rules. It restarts the rounds, because their queries
-// may lack lines that the new rules need.
+// makePlan makes the plan for rules. It restarts the rounds, which may lack lines needed now.
 func (s *Source) makePlan(set *rules.Set) {
 	old, had := s.plan, s.used != nil
 	s.used, s.plan = set, s.planner.makePlan(set, s.maxQuery-uncachedRoom, !s.unfilter)
@@ -244,13 +258,12 @@ func (s *Source) makePlan(set *rules.Set) {
 	defer s.mu.Unlock()
 	s.streams.Purge()
 	s.warning = s.plan.warning(s.unfilter)
-	if had && !equalPlans(old, s.plan) {
+	if had && !(slices.Equal(old.queries, s.plan.queries) && maps.Equal(old.wanted, s.plan.wanted)) {
 		s.fast, s.slow, s.deepNext = nil, nil, true
 		s.fastDue = time.Time{}
 	}
 }
 
-// recordFailure records a failure and returns the time to wait.
 func (s *Source) recordFailure(r *round, f *failure) time.Duration {
 	now := time.Now()
 	if s.failing.IsZero() {
@@ -274,8 +287,7 @@ func (s *Source) recordFailure(r *round, f *failure) time.Duration {
 	return wait
 }
 
-// reduceQuery reduces the query if the server refuses it. It reports whether to retry
-// immediately.
+// reduceQuery reduces a query that the server refuses. It reports whether to retry at once.
 func (s *Source) reduceQuery(f *failure) bool {
 	switch {
 	case s.unfilter:
@@ -302,12 +314,6 @@ func (s *Source) recordSuccess() {
 	s.status.Up, s.status.Opened, s.status.Error = true, true, s.warning
 }
 
-func (s *Source) countFailure(f *failure) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.status.Errors[f.reason]++
-}
-
 // countLost counts entries that cannot be read. It counts them only once, although each round
 // that reaches back far enough finds them again.
 func (s *Source) countLost(reason, logql string, t int64) {
@@ -327,4 +333,501 @@ func (s *Source) countLost(reason, logql string, t int64) {
 func (s *Source) recordMissed(reason, where string, now time.Time) {
 	l := s.status.Losses[reason]
 	s.status.Losses[reason] = sources.Loss{Count: l.Count + 1, At: now, Path: where}
+}
+
+// round is one pass over a time range. After a failure it continues where it stopped.
+type round struct {
+	number   int
+	began    int64     // wall clock time of the start, which becomes the watermark when the round is complete
+	started  time.Time // time of the start by the monotonic clock
+	fast     bool
+	advances bool // whether the round advances the watermark (see the package)
+	deep     bool // whether the round reaches back as far as a slow round
+	// known is the time up to which everything was read before the round, or 0 if the rules
+	// have changed. A new entry from before this time arrived late.
+	known   int64
+	cursors []cursor
+}
+
+// lowestCursor returns the cursor that is furthest behind, or nil if the round is complete.
+func (r *round) lowestCursor() *cursor {
+	var low *cursor
+	for i := range r.cursors {
+		if c := &r.cursors[i]; !c.isDone() && (low == nil || c.at < low.at) {
+			low = c
+		}
+	}
+	return low
+}
+
+// nextRound returns the next round to work on, or how long to wait for it. A fast round runs to
+// its end before anything else. Slow rounds use the time between fast rounds.
+func (s *Source) nextRound() (*round, time.Duration) {
+	now := time.Now()
+	slow := (s.slow != nil || !now.Before(s.slowDue)) && !now.Before(s.slowWait)
+	switch {
+	case s.fast != nil:
+	case !now.Before(s.fastDue) && !(s.owed && slow):
+		s.fast = s.newRound(true)
+	case slow:
+		if s.slow == nil {
+			s.slow = s.newRound(false)
+		}
+		s.owed = false
+		return s.slow, 0
+	default:
+		due := s.slowDue
+		if s.slowWait.After(due) || s.slow != nil {
+			due = s.slowWait
+		}
+		if s.fastDue.Before(due) {
+			due = s.fastDue
+		}
+		return nil, due.Sub(now)
+	}
+	return s.fast, 0
+}
+
+func (s *Source) newRound(fast bool) *round {
+	now := s.cfg.Clock()
+	at := now.UnixNano()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.skipTooOld(now)
+	s.followClock(at)
+	s.rounds++
+	r := &round{number: s.rounds, began: at, started: time.Now(), fast: fast, known: s.covered}
+	from := s.overlapStart(s.covered, at, s.cfg.FastOverlap)
+	proving := s.overlapStart(s.watermark, at, s.cfg.Lateness)
+	low := min(from, proving, s.overlapStart(s.deep, at, s.cfg.SlowOverlap))
+	switch {
+	case !fast || s.deepNext:
+		from = low
+	case at-s.watermark >= int64(max(watermarkEvery, s.rest)):
+		from = min(from, proving)
+	}
+	r.advances, r.deep = from <= proving, from <= low
+	if s.deepNext {
+		r.known, s.deepNext = 0, false
+	}
+	to := at + s.readAhead(at, r.deep)
+	for _, q := range s.plan.queries {
+		if at-from > int64(freshFor) {
+			q = addComment(q, at)
+		}
+		r.cursors = append(r.cursors, cursor{logql: q, at: from, end: to})
+	}
+	if fast {
+		s.active = true
+	}
+	return r
+}
+
+// freshFor is an age up to which Loki does not cache that a time has no entries, whatever its
+// max_cache_freshness_per_query is.
+const freshFor = 20 * time.Second
+
+// uncachedRoom is the largest length of the comment that addComment adds, in bytes.
+const uncachedRoom = 16
+
+// addComment makes a query unique. With cache_results, Loki caches that a query found nothing at a
+// time, and then misses late entries. Loki 3.7 drops Cache-Control: no-cache when it splits a
+// query.
+func addComment(logql string, now int64) string {
+	return logql + " # " + strconv.FormatInt(now/second, 10)
+}
+
+// overlapStart returns the start of a range that overlaps the time before t, up to which
+// everything was read. The start is never before the floor of the memory.
+func (s *Source) overlapStart(t, now int64, overlap time.Duration) int64 {
+	return max(min(t, now)-int64(overlap), s.memory.floor)
+}
+
+func (s *Source) skipTooOld(now time.Time) {
+	oldest := now.Add(-maxBehind).UnixNano()
+	if s.covered >= oldest {
+		return
+	}
+	s.recordMissed(lossGap, "entries before "+now.Add(-maxBehind).UTC().Format(time.RFC3339), now.UTC())
+	s.covered, s.watermark, s.deep = oldest, max(s.watermark, oldest), max(s.deep, oldest)
+	s.memory.raiseFloor(oldest)
+}
+
+// followClock lowers the floor if the clock was set back to a time before it. Some entries may
+// then be passed on twice. Otherwise new entries would be missed.
+func (s *Source) followClock(now int64) {
+	lowest := now - int64(s.cfg.FastOverlap)
+	if s.first < now {
+		lowest = max(lowest, s.first)
+	}
+	if s.memory.floor > lowest {
+		s.memory.floor = lowest
+		s.status.Errors[errClock]++
+	}
+}
+
+// readAhead returns how far into the future a round reads. Fast rounds read far ahead only
+// while there are few such entries, because they read them again each time.
+func (s *Source) readAhead(now int64, deep bool) int64 {
+	n := s.memory.countSince(now + int64(s.cfg.FastOverlap))
+	if n > s.memory.max/2 || !deep && n > s.cfg.Limit {
+		return int64(s.cfg.FastOverlap)
+	}
+	return int64(maxAhead)
+}
+
+// recordProgress records the progress of a round, and keeps the memory within its limit.
+func (s *Source) recordProgress(r *round) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := r.lowestCursor(); r.fast && c != nil {
+		s.covered = max(s.covered, min(c.at, r.began))
+	}
+	protect := s.covered - int64(s.cfg.FastOverlap)
+	if s.fast != nil {
+		if c := s.fast.lowestCursor(); c != nil {
+			protect = min(protect, c.at)
+		}
+	}
+	if s.memory.shrinkToLimit(protect) {
+		s.status.Errors[errMemory]++
+	}
+}
+
+func (s *Source) finishRound(r *round) {
+	now := time.Now()
+	if r.fast {
+		s.fast, s.owed = nil, true
+		s.fastDue = r.started.Add(s.cfg.FastInterval)
+	} else {
+		s.slow = nil
+	}
+	if r.deep {
+		// A slow round is followed by an equally long pause, so that fast rounds get their
+		// turn.
+		s.slowDue = r.started.Add(s.cfg.SlowInterval)
+		if rested := now.Add(now.Sub(r.started)); rested.After(s.slowDue) {
+			s.slowDue = rested
+		}
+	}
+	if r.advances {
+		s.rest = min(4*now.Sub(r.started), maxRest) // with many matches, a round that advances the watermark is expensive
+	}
+	s.movePositions(r)
+	s.triggerSave()
+	if r.advances {
+		s.pipe.AdvanceWatermark(s.name, time.Unix(0, r.began).UTC())
+	}
+}
+
+// triggerSave saves the state from time to time even if nothing matches.
+func (s *Source) triggerSave() {
+	if now := time.Now(); now.Sub(s.marked) >= markEvery {
+		s.marked = now
+		s.pipe.Ingest(func(*rules.Set) []matcher.Hit { return nil }, func() {})
+	}
+}
+
+// movePositions moves the positions to the end of the round. The memory has all its entries.
+func (s *Source) movePositions(r *round) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.number > s.latest {
+		s.latest, s.covered = r.number, r.began
+	}
+	if r.fast {
+		s.active = false
+	}
+	if r.advances {
+		s.watermark = r.began
+		s.status.Watermark = time.Unix(0, r.began).UTC()
+	}
+	if r.deep {
+		s.deep = r.began
+	}
+	s.memory.raiseFloor(min(s.overlapStart(s.covered, r.began, s.cfg.FastOverlap),
+		s.overlapStart(s.watermark, r.began, s.cfg.Lateness), s.overlapStart(s.deep, r.began, s.cfg.SlowOverlap)))
+}
+
+// Names of counters, in addition to the reasons why requests fail.
+const (
+	late10s    = "late_10s" // entries that are at least this late
+	late1m     = "late_1m"
+	late5m     = "late_5m"
+	errEntry   = "bad_entry"   // an entry has an unknown form or is outside of the requested range
+	errMemory  = "memory_full" // entries that are later than the memory reaches are missed
+	errClock   = "clock"       // the clock was set back
+	errWarning = "warning"     // Loki warns that a response may be incomplete
+)
+
+// passEntries passes on the new entries from start to end of a response, in order of time.
+func (s *Source) passEntries(a *answer, start, end int64) {
+	bad := a.bad
+	s.byIndex = append(s.byIndex[:0], make([]*stream, len(a.streams))...)
+	for i := range a.entries {
+		e := &a.entries[i]
+		if e.ts < start || e.ts >= end {
+			bad++
+			continue
+		}
+		if e.ts < s.memory.floor {
+			continue
+		}
+		key := a.hashEntry(&s.hash, s.tenant, e)
+		if s.memory.has(e.ts, key) {
+			continue
+		}
+		s.accept(s.stream(a, e), e, key)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status.Errors[errEntry] += int64(bad)
+	if a.warning != "" {
+		s.status.Errors[errWarning]++
+		s.warning = "Loki warns: " + shortenMessage(a.warning)
+	}
+}
+
+// passEntry passes one entry to the pipeline. It remembers the entry in the same checkpoint.
+func (s *Source) passEntry(st *stream, e *entry, key uint64) {
+	if st.selfWritten {
+		return
+	}
+	text := bytes.TrimSuffix(e.line, []byte("\n"))
+	at := time.Unix(0, e.ts).UTC()
+	late := s.minLateness(e.ts)
+	s.pipe.Match(st.s, matcher.Record{Time: at, Text: text}, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.memory.add(e.ts, key)
+		c := &s.status
+		c.Lines++
+		c.Bytes += int64(len(text))
+		c.Evaluated++
+		if len(text) > matcher.MaxLine {
+			c.Truncated++
+		}
+		if late != "" {
+			c.Errors[late]++
+		}
+		st.lines++
+		st.read = at
+	})
+}
+
+// minLateness returns the counter for a new entry whose time was read before, or "".
+func (s *Source) minLateness(ts int64) string {
+	switch by := time.Duration(s.reading.known - ts); {
+	case s.reading.known == 0 || by < s.cfg.FastOverlap || by < 10*time.Second:
+		return ""
+	case by < time.Minute:
+		return late10s
+	case by < 5*time.Minute:
+		return late1m
+	}
+	return late5m
+}
+
+// stream returns the stream of an entry, with the labels that rules see.
+func (s *Source) stream(a *answer, e *entry) *stream {
+	meta := 0
+	for _, p := range e.meta {
+		if s.planner.naming.isUseful(p.name, s.plan.wanted) {
+			meta++
+		}
+	}
+	if meta == 0 {
+		if st := s.byIndex[e.stream]; st != nil {
+			return st
+		}
+	}
+	s.metaKey = append(s.metaKey[:0], a.streams[e.stream].key...)
+	if meta > 0 {
+		s.metaKey = append(s.metaKey, 0) // separates labels and metadata; no label name has the length 0
+		for _, p := range e.meta {
+			if s.planner.naming.isUseful(p.name, s.plan.wanted) {
+				s.metaKey = appendPair(s.metaKey, p)
+			}
+		}
+	}
+	st := s.cachedStream(a, e)
+	if meta == 0 {
+		s.byIndex[e.stream] = st
+	}
+	return st
+}
+
+func (s *Source) cachedStream(a *answer, e *entry) *stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if st, ok := s.streams.Get(string(s.metaKey)); ok {
+		return st
+	}
+	labels := s.planner.naming.labels(a.streams[e.stream].labels, e.meta, s.plan.wanted)
+	st := &stream{s: matcher.NewStream(labels, s.options), selfWritten: s.selfWritten(labels)}
+	for _, r := range s.used.Rules {
+		if s.used.Reads(r, st.s.Labels(), false) {
+			st.rules++
+		}
+	}
+	s.streams.Add(string(s.metaKey), st)
+	return st
+}
+
+// selfWritten reports whether the stream is this program's log or the output of its sinks.
+func (s *Source) selfWritten(l matcher.Labels) bool {
+	return l["service_name"] == ownService || s.cfg.SelfPod != "" && l["pod"] == s.cfg.SelfPod &&
+		(s.cfg.SelfNamespace == "" || l["namespace"] == s.cfg.SelfNamespace)
+}
+
+const positionsVersion = 1
+
+// positions is the saved state. Times are ns since 1970.
+type positions struct {
+	Version   int                     `json:"version"`
+	Covered   int64                   `json:"covered"`
+	Watermark int64                   `json:"proved"`
+	Deep      int64                   `json:"deep"`
+	Floor     int64                   `json:"floor"`
+	Keys      []byte                  `json:"keys,omitempty"`
+	Losses    map[string]sources.Loss `json:"losses,omitempty"`
+}
+
+// Positions returns the progress and the newest keys of the memory. Each key takes 8 bytes, and
+// all tenants together have at most 131072 keys. It does not block.
+func (s *Source) Positions() json.RawMessage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.covered == 0 {
+		return nil
+	}
+	pos := positions{Version: positionsVersion, Covered: s.covered, Watermark: s.watermark, Deep: s.deep, Losses: s.status.Losses}
+	pos.Keys, pos.Floor = s.memory.export(maxSavedKeys/max(1, len(s.cfg.Tenants)), s.covered-int64(s.cfg.FastOverlap))
+	b, _ := json.Marshal(pos) // strings, numbers and times can always be encoded
+	return b
+}
+
+// Restore sets the positions before Run. After an error nothing is set, and reading starts with
+// the look-back.
+func (s *Source) Restore(b json.RawMessage) error {
+	if b == nil {
+		return nil
+	}
+	var pos positions
+	err := json.Unmarshal(b, &pos)
+	m := newMemory(pos.Floor, s.memory.max)
+	switch {
+	case err != nil:
+	case pos.Version != positionsVersion:
+		err = fmt.Errorf("version %d is unknown", pos.Version)
+	case pos.Floor <= 0 || pos.Covered < pos.Floor || pos.Watermark <= 0 || pos.Deep <= 0 || len(pos.Keys) > 32*maxSavedKeys:
+		err = errors.New("they are inconsistent")
+	default:
+		err = m.load(pos.Keys)
+	}
+	if err != nil {
+		return fmt.Errorf("read positions of %s: %w", s.name, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.memory, s.covered, s.watermark, s.deep = m, pos.Covered, pos.Watermark, pos.Deep
+	if pos.Losses != nil {
+		s.status.Losses = pos.Losses
+	}
+	return nil
+}
+
+// Status returns the state of the source. It reports how far reading is behind only while there
+// are entries to read. It lists at most 500 streams.
+func (s *Source) Status() sources.Status {
+	now := s.cfg.Clock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.status
+	st.Errors, st.Losses = maps.Clone(st.Errors), maps.Clone(st.Losses)
+	if lag := now.Sub(time.Unix(0, s.covered)); s.active && s.covered > 0 && lag > s.cfg.FastInterval+downAfter {
+		st.Lag = lag
+	}
+	if age := now.Sub(st.Watermark); st.Up && s.active && age > staleAfter {
+		st.Up, st.Error = false, "it is catching up; read up to "+time.Unix(0, s.covered).UTC().Format(time.RFC3339)
+	}
+	for _, key := range s.streams.Keys() { // the stream that was not used for the longest time comes first
+		v, _ := s.streams.Peek(key)
+		if v.selfWritten {
+			continue
+		}
+		st.Streams = append(st.Streams, sources.StreamStatus{Labels: v.s.Labels(), Lines: v.lines, LastRead: v.read, Rules: v.rules})
+	}
+	slices.Reverse(st.Streams)
+	st.Streams = st.Streams[:min(len(st.Streams), maxListed)]
+	return st
+}
+
+func (p plan) warning(unfilter bool) string {
+	switch {
+	case unfilter:
+		return "Loki refuses the query that reads only what rules can match: all lines of the selector are read; check its version and limits"
+	case p.dropped:
+		return "the texts of the rules do not fit into the queries that Loki accepts: all lines of the selector are read"
+	case len(p.everyLine) > 0:
+		names := strings.Join(p.everyLine[:min(len(p.everyLine), 5)], ", ")
+		if more := len(p.everyLine) - 5; more > 0 {
+			names += fmt.Sprintf(" and %d more", more)
+		}
+		return fmt.Sprintf("rules without `contains` need every line of their streams (%s): add a text with `contains`", names)
+	}
+	return ""
+}
+
+// needsOperator reports whether only an operator can remove the reason of a failure.
+func needsOperator(reason string) bool {
+	switch reason {
+	case reasonAuth, reasonRefused, reasonSyntax, reasonQuery, reasonConfig, reasonRedirect:
+		return true
+	}
+	return false
+}
+
+const (
+	// probeEvery is the interval at which Loki is asked whether the selected streams exist. The
+	// questions end when one exists.
+	probeEvery = time.Minute
+	// probeBack is the largest age of an entry that proves that a stream exists.
+	probeBack = time.Hour
+)
+
+// probeEntry asks Loki for any entry of the selected streams, until there is one. Rules match few
+// lines, so an empty response does not show whether the streams, or the tenant, exist.
+func (s *Source) probeEntry(ctx context.Context) *failure {
+	now := s.cfg.Clock()
+	if s.exist || len(s.plan.queries) == 0 || !s.probed.IsZero() && now.Sub(s.probed) < probeEvery && !now.Before(s.probed) {
+		return nil
+	}
+	s.mu.Lock()
+	s.exist = s.streams.Len() > 0
+	s.mu.Unlock()
+	for i := 0; i < len(s.plan.queries) && !s.exist; i++ {
+		var a answer
+		selector, _ := cutSelector(s.plan.queries[i])
+		q := query{logql: selector, from: now.Add(-probeBack).UnixNano(), to: now.UnixNano(), limit: 1}
+		if f := s.asker.client.sendQuery(ctx, q, &a); f != nil {
+			s.asker.failed(f)
+			return f
+		}
+		s.exist = a.count > 0
+	}
+	s.probed = now
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status.Idle, s.status.IdleReason = "", ""
+	if !s.exist {
+		tenant := "without a tenant"
+		if s.tenant != "" {
+			tenant = fmt.Sprintf("for tenant %q", s.tenant)
+		}
+		s.status.Idle = fmt.Sprintf("Loki answers %s and has no line of the last %v in any stream that %s and the rules select",
+			tenant, probeBack, s.planner.selector)
+		s.status.IdleReason = sources.IdleNoLogs
+	}
+	return nil
 }
