@@ -66,7 +66,6 @@ func (a *account) withLock(f func()) {
 	f()
 }
 
-// recordError counts an error and keeps its text for the status.
 func (a *account) recordError(reason string, err error) {
 	if errors.Is(err, fs.ErrNotExist) && reason != "list" {
 		return // a missing file is normal
@@ -82,13 +81,11 @@ func (a *account) setLastError(text string) { a.withLock(func() { a.lastErr = te
 
 func (a *account) countError(reason string) { a.withLock(func() { a.errs[reason]++ }) }
 
-// countLostBytes counts n bytes that are skipped for a reason.
 func (a *account) countLostBytes(reason string, n int64) {
 	a.withLock(func() { a.lost[reason] += max(n, 0) })
 }
 
-// countLoss counts an event by which lines were lost, or may have been lost because the
-// content of the removed bytes is unknown.
+// countLoss counts that lines were lost, or may have been lost in removed bytes.
 func (a *account) countLoss(reason, path string) {
 	a.counting.Lock()
 	defer a.counting.Unlock()
@@ -96,7 +93,6 @@ func (a *account) countLoss(reason, path string) {
 	a.losses[reason] = sources.Loss{Count: a.losses[reason].Count + 1, At: a.clock().UTC(), Path: path}
 }
 
-// restoreLosses sets the losses that an earlier process counted.
 func (a *account) restoreLosses(losses map[string]sources.Loss, now time.Time) {
 	a.counting.Lock()
 	defer a.counting.Unlock()
@@ -110,7 +106,6 @@ func (a *account) restoreLosses(losses map[string]sources.Loss, now time.Time) {
 	}
 }
 
-// fillStatus copies the counts and the last error into s.
 func (a *account) fillStatus(s *sources.Status) {
 	a.counting.Lock()
 	defer a.counting.Unlock()
@@ -118,7 +113,6 @@ func (a *account) fillStatus(s *sources.Status) {
 	s.Lost, s.Errors, s.Losses = maps.Clone(a.lost), maps.Clone(a.errs), maps.Clone(a.losses)
 }
 
-// recordShortage records that no descriptor was free.
 func (a *account) recordShortage(err error) {
 	a.outOfFDs.Store(true)
 	a.counting.Lock()
@@ -142,21 +136,10 @@ func (a *account) unreadForShortage(now time.Time) []sources.Unread {
 	return []sources.Unread{{Path: "some logs", Why: e.err.Error() + ": raise the number of open files of the process (ulimit -n)", Since: e.since, Holds: true}}
 }
 
-// isCrowded reports whether the limit of open files is reached.
 func (a *account) isCrowded() bool { return a.files.Load() >= a.maxOpen }
 
-// excessFiles returns the number of open files beyond the limit.
-func (a *account) excessFiles() int {
-	n := a.files.Load()
-	if a.outOfFDs.Swap(false) {
-		return int(max(n-a.maxOpen, n/2))
-	}
-	return int(n - a.maxOpen)
-}
-
-// openFile opens a file and counts the descriptor. If oneName is set, it refuses a file with
-// hard links, because anyone who can write into the folder could otherwise link any file of
-// the same file system into it.
+// openFile opens a file and counts the descriptor. With oneName it refuses hard links, with which
+// a writer of the folder could have any file of the file system read.
 func (a *account) openFile(d *logdir.Dir, rel string) (*os.File, fs.FileInfo, error) {
 	f, fi, err := d.Open(rel)
 	if err != nil {

@@ -36,7 +36,6 @@ func steps(b *testing.B, finder Finder) (*Tailer, *worker) {
 	tl := New(Config{NoWatch: true, LookBack: -1}, finder)
 	tl.p = &sink{}
 	tl.hand.open(tl.p)
-	tl.queue.Open()
 	b.Cleanup(func() {
 		for _, c := range tl.followers {
 			c.closeAll()
@@ -44,7 +43,7 @@ func steps(b *testing.B, finder Finder) (*Tailer, *worker) {
 		tl.trees[0].root.Close()
 	})
 	tl.findAll(nil, true)
-	return tl, newWorker()
+	return tl, &worker{}
 }
 
 // BenchmarkRead is the reading of a file, without matching.

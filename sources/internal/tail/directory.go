@@ -82,7 +82,8 @@ func (d *directory) listMembers(entries []logdir.Entry, open []*file) ([]member,
 		if err != nil {
 			return nil, err
 		}
-		if complete && d.sameMembers(ms) {
+		same := func(a, b member) bool { return a.name == b.name && os.SameFile(a.fi, b.fi) }
+		if complete && slices.EqualFunc(ms, d.known, same) {
 			d.olderMembers, d.names = d.known, d.ownNames(entries)
 			return ms, nil
 		}
@@ -99,13 +100,6 @@ func (d *directory) listMembers(entries []logdir.Entry, open []*file) ([]member,
 	return nil, errUnstable
 }
 
-// sameMembers reports whether ms equals the members of the last poll.
-func (d *directory) sameMembers(ms []member) bool {
-	return slices.EqualFunc(ms, d.known, func(a, b member) bool {
-		return a.name == b.name && os.SameFile(a.fi, b.fi)
-	})
-}
-
 func (d *directory) ownNames(es []logdir.Entry) []string {
 	var names []string
 	for _, e := range es {
@@ -117,9 +111,8 @@ func (d *directory) ownNames(es []logdir.Entry) []string {
 	return names
 }
 
-// confirmNames checks that no name changed while files were opened by name. After a change,
-// the directory is listed again before its files are compared with earlier ones. If the file
-// system reuses inodes immediately, only the names show the change.
+// confirmNames checks that no name changed while files were opened by name. If inodes are reused
+// immediately, nothing else shows a change. The directory is then listed again.
 func (d *directory) confirmNames() {
 	again, err := d.dir.List(d.found.Dir)
 	d.settled = err == nil && slices.Equal(d.names, d.ownNames(again)) || errors.Is(err, fs.ErrNotExist)
@@ -144,7 +137,14 @@ func (d *directory) examine(entries []logdir.Entry, open []*file) (ms []member, 
 			if b := d.broken[e.Name]; b != nil && isUnchanged(b, m.fi) {
 				continue
 			}
-			m.head, err = d.headOf(e, m, open)
+			switch h := d.heads[e.Name]; {
+			case e.Dir:
+				err = fmt.Errorf("open %s: %w: it is a directory", d.absolutePath(e.Name), logdir.ErrRefused)
+			case h != nil && isUnchanged(h.fi, m.fi):
+				m.head = h
+			default:
+				m.head, err = d.readHead(m, open)
+			}
 		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -165,20 +165,9 @@ func (d *directory) examine(entries []logdir.Entry, open []*file) (ms []member, 
 	return inOrder(ms), complete, nil
 }
 
-// headOf returns the head of a file. It reads the head again only if the file may have changed.
-func (d *directory) headOf(e logdir.Entry, m member, open []*file) (*head, error) {
-	if e.Dir {
-		return nil, fmt.Errorf("open %s: %w: it is a directory", d.absolutePath(e.Name), logdir.ErrRefused)
-	}
-	if h := d.heads[e.Name]; h != nil && isUnchanged(h.fi, m.fi) {
-		return h, nil
-	}
-	return d.readHead(m, open)
-}
-
-// skipUnreadable skips a file that has been unreadable for awayAfter, because newer files must
-// not wait for it. It reports whether it skipped the file. It skips neither the newest file
-// nor a file that is unreadable for lack of descriptors.
+// skipUnreadable skips a file that has been unreadable for awayAfter, and reports whether it
+// did, because newer files must not wait. It does not skip the newest file, nor a file that is
+// unreadable for lack of descriptors.
 func (d *directory) skipUnreadable(m member, err error, entries []logdir.Entry) bool {
 	newer := func(e logdir.Entry) bool { o, ok := d.found.Order(e.Name); return ok && m.order.Before(o) }
 	if logdir.IsOutOfDescriptors(err) || !isIO(err) || errors.Is(err, fs.ErrNotExist) || m.fi == nil || !slices.ContainsFunc(entries, newer) {
@@ -208,9 +197,8 @@ func setLazily[V any](m map[string]V, key string, v V) map[string]V {
 	return m
 }
 
-// inOrder sorts by instance and name. It drops the compressed twin of a file that is being
-// compressed. If all rotated files contain times, these times decide, because the names
-// contain local time, which can go back.
+// inOrder sorts by instance and name, and drops the twin of a file that is being compressed. If
+// all rotated files have times in them, those count, because local times in names can go back.
 func inOrder(ms []member) []member {
 	sort.SliceStable(ms, func(i, j int) bool {
 		a, b := ms[i].order, ms[j].order

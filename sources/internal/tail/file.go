@@ -64,13 +64,20 @@ type longLine struct {
 	prefix []byte
 }
 
-// seek moves to off and reads the bytes before off, which become the mark. The caller ensures
-// that the right file is open.
+// seek moves to off and reads the mark before it. The right file must be open.
 func (f *file) seek(off int64) error {
 	f.offset, f.mark, f.sure, f.win, f.pos = off, nil, false, nil, 0
 	f.quiet, f.rest, f.shown, f.long, f.nul = nil, 0, false, nil, false
 	if f.gz != nil {
-		return f.seekCompressed(off)
+		if err := f.gz.Open(io.NewSectionReader(f.f, 0, 1<<62)); err != nil {
+			return err
+		}
+		win, err := f.gz.Skip(off)
+		if err != nil {
+			return changedError("decompress", err)
+		}
+		f.win, f.mark, f.pos = win, bytes.Clone(win), len(win)
+		return nil
 	}
 	if off == 0 {
 		return nil
@@ -83,21 +90,7 @@ func (f *file) seek(off int64) error {
 	return nil
 }
 
-// seekCompressed is seek for a compressed file.
-func (f *file) seekCompressed(off int64) error {
-	err := f.gz.Open(io.NewSectionReader(f.f, 0, 1<<62))
-	if err != nil {
-		return err
-	}
-	if f.win, err = f.gz.Skip(off); err != nil {
-		return changedError("decompress", err)
-	}
-	f.mark, f.pos = bytes.Clone(f.win), len(f.win)
-	return nil
-}
-
-// changedError returns errChanged if the file has changed. It returns err if the system failed
-// to read.
+// changedError returns errChanged, or err itself if the system failed to read.
 func changedError(doing string, err error) error {
 	if isIO(err) {
 		return err
@@ -124,7 +117,6 @@ func (f *file) read(buf []byte) (data []byte, end bool, err error) {
 	return buf[f.pos:n], err != nil, nil
 }
 
-// advance moves offset by n of the bytes that read returned.
 func (f *file) advance(n int) {
 	f.pos += n
 	f.offset += int64(n)
@@ -132,9 +124,8 @@ func (f *file) advance(n int) {
 	f.setMark(f.win[max(0, f.pos-maxMark):f.pos])
 }
 
-// setMark keeps the bytes before offset, which the next read compares. They include the last
-// line if its time has fractions of a second, because no other file has the same line at the
-// same place.
+// setMark keeps the bytes before off, including the last line if its time has fractions of a
+// second, because no other file has the same line at the same place.
 func (f *file) setMark(read []byte) {
 	line := content.LastLine(read)
 	t, ok := content.LineTime(read[line:])
@@ -154,8 +145,6 @@ func (f *file) learnFromRead() {
 	f.completeID()
 }
 
-// completeID completes the identity of a file that had fewer than content.HeadSize bytes when
-// it was identified.
 func (f *file) completeID() {
 	if f.id.N >= content.HeadSize || f.f == nil || f.gz != nil {
 		return
@@ -166,18 +155,8 @@ func (f *file) completeID() {
 	}
 }
 
-// looksLike reports whether the open file h still has the same first bytes as f.
-func (f *file) looksLike(h *os.File) bool {
-	if f.id.N == 0 {
-		return true
-	}
-	b, err := content.ReadHead(h, f.order.GZ)
-	return err != nil || f.id.Is(b)
-}
-
-// isRewritten reports whether the file has a different head than before. If the file was read
-// to its end and its mark is unique, the head need not be compared, because the next read
-// compares the mark.
+// isRewritten reports whether a file that was read to its end has a different head than before. If
+// the mark is unique, the next read shows that.
 func (f *file) isRewritten() bool {
 	if f.sure || f.quiet == nil || f.f == nil || f.gz != nil || f.id.N == 0 {
 		return false
@@ -187,18 +166,12 @@ func (f *file) isRewritten() bool {
 	return (err == nil || errors.Is(err, io.EOF)) && !f.id.Is(b[:n])
 }
 
-// isIdle reports whether the file is unchanged since a read that reached its end.
-func (f *file) isIdle() bool {
-	return f.quiet != nil && f.quiet.Size() == f.fi.Size() && f.quiet.ModTime().Equal(f.fi.ModTime())
-}
-
-// isFresh reports whether the file was written to recently, so that further writes are
-// possible even after a rotation. A time in the future counts as recent.
+// isFresh reports whether the file was written to so recently that more may come even after a
+// rotation. A time in the future counts as recent.
 func (f *file) isFresh(now time.Time) bool {
 	return !f.order.GZ && now.Sub(f.fi.ModTime()) < linger
 }
 
-// pointAt returns off as a position that can be saved.
 func (f *file) pointAt(off int64) position.Point {
 	mark := f.mark[max(0, len(f.mark)-markSize):]
 	return position.Point{Name: f.name, ID: f.id, Off: off, Mark: content.SumOf(mark), MarkN: len(mark), End: f.offset}

@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,20 +57,25 @@ func (f *finder) poll() {
 	}
 	dirs, all := f.w.Take()
 	since := now.Sub(f.found)
-	if all || len(dirs) > 0 || due && (full || since < 0 || since >= dirsEvery || !t.isWatched()) {
+	blind := slices.ContainsFunc(t.trees, func(tr *tree) bool { return !tr.watched }) // whether inotify does not report every new stream
+	if all || len(dirs) > 0 || due && (full || since < 0 || since >= dirsEvery || blind) {
 		f.found = now
 		t.findAll(f.w, full)
 		signal(t.wake)
 	}
-	t.pollHinted(dirs, all)
+	if !all && len(dirs) == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.followers {
+		if all || dirs[c.tree.root.Abs(c.found.Dir)] {
+			c.hinted.Store(true)
+			t.queue.add(c)
+		}
+	}
 }
 
-// isWatched reports whether inotify reports new streams in every tree.
-func (t *Tailer) isWatched() bool {
-	return !slices.ContainsFunc(t.trees, func(tr *tree) bool { return !tr.watched })
-}
-
-// findAll looks for streams in every tree.
 func (t *Tailer) findAll(w *logdir.Watcher, full bool) {
 	now := t.cfg.Clock()
 	all := true
@@ -81,27 +87,20 @@ func (t *Tailer) findAll(w *logdir.Watcher, full bool) {
 	if err := t.blind.Swap(nil); err != nil {
 		t.recordError("watch", *err)
 	}
-	if t.recordSearch(all, now) {
-		t.dropRemoved(now)
-	}
-}
-
-// recordSearch records the result of a search. again reports whether there was an earlier
-// search.
-func (t *Tailer) recordSearch(all bool, now time.Time) (again bool) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	again = t.searched
+	again := t.searched
 	t.up, t.searched = len(t.failedTrees) < len(t.trees), true
 	if all {
 		t.opened = true
 		t.setLastError("")
 	}
-	return again
+	t.mu.Unlock()
+	if again {
+		t.dropRemoved(now)
+	}
 }
 
-// searchTree looks for streams in one tree if a directory of the tree has changed. It returns
-// nil if all streams are known.
+// searchTree looks for streams in a tree that changed. It returns nil if all streams are known.
 func (t *Tailer) searchTree(tr *tree, now time.Time, full bool, w *logdir.Watcher) error {
 	if full || !tr.up || tr.root.Moved() {
 		if err := tr.root.Reopen(); err != nil {
@@ -130,7 +129,12 @@ func (t *Tailer) searchTree(tr *tree, now time.Time, full bool, w *logdir.Watche
 		return why
 	}
 	if err == nil || len(found) > 0 {
-		t.markTrusted(tr, f)
+		tr.doubted = time.Time{}
+		if !f.Trusted.Swap(true) {
+			t.mu.Lock()
+			t.roots[tr.root.Path] = f.ID
+			t.mu.Unlock()
+		}
 	}
 	t.updateFollowers(tr, found, w)
 	if err != nil {
@@ -139,11 +143,10 @@ func (t *Tailer) searchTree(tr *tree, now time.Time, full bool, w *logdir.Watche
 	return tr.checkLimit(t.cfg.streams)
 }
 
-// hasChanged reports whether a directory of the last search must be listed again.
 func (tr *tree) hasChanged(f *logdir.Dir, now time.Time) bool {
-	listed, yes := tr.listed, make(chan bool, 1)
-	err := tr.lister.start(f, "folders of "+tr.root.Path, func() { yes <- tr.dirs.Changed(f, listed, now) })
-	return tr.lister.returned.Swap(false) || err != nil || <-yes
+	listed := tr.listed
+	changed, err := within(tr.lister, f, "folders of "+tr.root.Path, func() bool { return tr.dirs.Changed(f, listed, now) })
+	return tr.lister.returned.Swap(false) || err != nil || changed
 }
 
 // list returns the content of a directory, and watches it.
@@ -153,19 +156,14 @@ func (tr *tree) list(f *logdir.Dir, dir string, now time.Time, w *logdir.Watcher
 		err     error
 		watched bool
 	}
-	got := make(chan result, 1)
-	if err := tr.lister.start(f, tr.root.Abs(dir), func() {
-		watched := tr.watch(w, dir)
-		l, err := tr.dirs.Get(f, dir, now)
-		got <- result{l, err, watched}
-	}); err != nil {
-		tr.watched = false
-		return nil, err
-	}
-	r := <-got
+	r, err := within(tr.lister, f, tr.root.Abs(dir), func() (r result) {
+		r.watched = tr.watch(w, dir)
+		r.listing, r.err = tr.dirs.Get(f, dir, now)
+		return r
+	})
 	tr.watched = r.watched && tr.watched
-	if r.err != nil {
-		return nil, r.err
+	if err = cmp.Or(err, r.err); err != nil {
+		return nil, err
 	}
 	return r.listing.Entries, nil
 }
@@ -177,7 +175,6 @@ func (tr *tree) watch(w *logdir.Watcher, dir string) bool {
 	return err == nil && w.Add(tr.root.Abs(dir), dir == ".")
 }
 
-// checkLimit returns an error if the tree has more than most streams.
 func (tr *tree) checkLimit(most int) error {
 	if tr.excessStreams == 0 {
 		return nil
@@ -206,11 +203,10 @@ func (t *Tailer) setDown(tr *tree, now time.Time, err error) {
 	t.failedTrees[tr] = u
 }
 
-// checkTrust returns the reason why the directory f may not be the directory of the logs, or
-// nil if it is trusted. While it is not trusted, missing files do not count as removed, and
-// the watermark does not advance. Unless the Finder checks this itself, the directory is
-// trusted if it is the same as last time, if it contains a known stream, or if no stream is
-// known. After forgetAfter it is trusted anyway, because all logs may have been replaced.
+// checkTrust returns the reason why f may not be the directory of the logs, or nil. Until f is
+// trusted, missing files do not count as removed, and the watermark stays. It is trusted if it is
+// the same as last time, if it contains a known stream, if no stream is known, or after
+// forgetAfter, because all logs may have been replaced.
 func (t *Tailer) checkTrust(tr *tree, f *logdir.Dir, found []Stream, err error, now time.Time) error {
 	switch {
 	case errors.Is(err, ErrDoubt):
@@ -253,28 +249,22 @@ func (t *Tailer) knownStreams(tr *tree) (keys map[string]bool, id string) {
 	return keys, t.roots[tr.root.Path]
 }
 
-// mayOwn reports whether a stream with this key may be in the tree.
 func (tr *tree) mayOwn(key string) bool {
 	return !filepath.IsAbs(key) || strings.HasPrefix(key, tr.root.Path+"/") || tr.root.Path == "/"
 }
 
-func (t *Tailer) markTrusted(tr *tree, f *logdir.Dir) {
-	tr.doubted = time.Time{}
-	if f.Trusted.Swap(true) {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.roots[tr.root.Path] = f.ID
-}
-
-// updateFollowers creates followers for new streams. If the tree could be searched, it also
-// marks the followers of streams that no longer exist.
+// updateFollowers creates followers for new streams, and marks those of removed streams.
 func (t *Tailer) updateFollowers(tr *tree, found []Stream, w *logdir.Watcher) {
 	seen, watched := make(map[string]bool, len(found)), make([]bool, len(found))
 	refused := map[string]bool{}
+	f := tr.root.Borrow()
+	defer f.Release()
 	for i, s := range found {
-		watched[i] = !s.isUnread() && tr.watchStream(w, s.Dir)
+		if s.isUnread() {
+			continue
+		}
+		does, err := within(tr.lister, f, tr.root.Abs(s.Dir), func() bool { return tr.watch(w, s.Dir) })
+		watched[i] = does && err == nil
 	}
 	empty := ""
 	if len(found) == 0 && tr.find.Empty != nil {
@@ -314,14 +304,6 @@ func (t *Tailer) updateFollowers(tr *tree, found []Stream, w *logdir.Watcher) {
 	}
 }
 
-// watchStream watches the directory of a stream, and reports whether it is watched.
-func (tr *tree) watchStream(w *logdir.Watcher, dir string) bool {
-	f, does := tr.root.Borrow(), make(chan bool, 1)
-	defer f.Release()
-	return tr.lister.start(f, tr.root.Abs(dir), func() { does <- tr.watch(w, dir) }) == nil && <-does
-}
-
-// isUnread reports whether the stream is not read.
 func (s *Stream) isUnread() bool { return s.Refused != "" || s.Failed != nil }
 
 // unlistableFolder returns the unlistable folder that contains a stream, if there is one. The
@@ -335,9 +317,8 @@ func (tr *tree) unlistableFolder(key string) (folder refusedStream, found bool) 
 	return refusedStream{}, false
 }
 
-// provenUpTo returns the time up to which a stream that was just found counts as read. This is
-// the watermark, or an earlier time if the stream may have existed while it could not be found.
-// The caller holds mu.
+// provenUpTo returns the time up to which a new stream counts as read. This is the watermark, or
+// an earlier time if the stream could not be found for a while. The caller holds mu.
 func (t *Tailer) provenUpTo(tr *tree, key string) time.Time {
 	at := t.watermark
 	if _, down := t.failedTrees[tr]; down {
@@ -366,7 +347,7 @@ func (t *Tailer) newStream(tr *tree, s Stream) *follower {
 	c.fromEnd = t.cfg.FromEnd && !t.state && !t.opened
 	c.newest = t.cfg.Newest && !t.state && !t.opened
 	t.followers[s.Key] = c
-	t.queue.Add(c)
+	t.queue.add(c)
 	return c
 }
 
@@ -381,7 +362,14 @@ const (
 // positions without a stream. It skips trees that could not be searched.
 func (t *Tailer) dropRemoved(now time.Time) {
 	for key, r := range t.missingStreams() {
-		path, there := t.findPath(key)
+		path, there := key, false // a stream that exists is merely no longer selected
+		for i := 0; i < len(t.trees) && !there; i++ {
+			if !filepath.IsAbs(key) {
+				path = t.trees[i].root.Abs(key)
+			}
+			_, err := os.Lstat(path)
+			there = err == nil
+		}
 		t.mu.Lock()
 		if r.at = now; !r.pos.Ended && !there {
 			t.countLoss(lossRemoved, path)
@@ -392,16 +380,23 @@ func (t *Tailer) dropRemoved(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for key, c := range t.followers {
-		if !c.tree.up || !c.unlisted.Load() || !t.queue.IsIdle(c) {
+		if !c.tree.up || !c.unlisted.Load() || c.turn.Load() != turnIdle {
 			continue
 		}
-		if over, n, pos := c.finalState(); over {
-			t.closed = addCounters(t.closed, n)
-			delete(t.followers, key)
-			c.tree.dirs.Forget(c.found.Dir)
-			if pos != nil {
-				t.restored[key] = &restored{pos: pos, at: now}
-			}
+		c.mu.Lock()
+		over, n, pos := c.isEnded, c.counters, c.saved
+		c.mu.Unlock()
+		if !over {
+			continue
+		}
+		t.closed = sources.AddCounters(t.closed, n)
+		delete(t.followers, key)
+		c.tree.dirs.Forget(c.found.Dir)
+		if pos != nil && !pos.Ended {
+			pos = &position.Stream{Point: pos.Point, Ended: true} // its unread part was already counted as lost
+		}
+		if pos != nil {
+			t.restored[key] = &restored{pos: pos, at: now}
 		}
 	}
 	for key, r := range t.restored {
@@ -409,10 +404,16 @@ func (t *Tailer) dropRemoved(now time.Time) {
 			delete(t.restored, key)
 		}
 	}
-	t.boundMissing()
+	if len(t.restored) <= maxMissing || !t.opened {
+		return
+	}
+	keys := slices.Collect(maps.Keys(t.restored))
+	slices.SortFunc(keys, func(a, b string) int { return t.restored[a].at.Compare(t.restored[b].at) })
+	for _, key := range keys[:len(keys)-maxMissing] {
+		delete(t.restored, key)
+	}
 }
 
-// missingStreams returns the saved positions of streams that no longer exist.
 func (t *Tailer) missingStreams() map[string]*restored {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -427,32 +428,4 @@ func (t *Tailer) missingStreams() map[string]*restored {
 		}
 	}
 	return out
-}
-
-// findPath returns the path of the stream with this key, and whether the log still exists. If
-// it exists, the configuration no longer selects it.
-func (t *Tailer) findPath(key string) (path string, there bool) {
-	path = key
-	for _, tr := range t.trees {
-		if !filepath.IsAbs(key) {
-			path = tr.root.Abs(key)
-		}
-		if _, err := os.Lstat(path); err == nil {
-			return path, true
-		}
-	}
-	return path, false
-}
-
-// boundMissing drops the oldest positions of streams without files until there are at most
-// maxMissing.
-func (t *Tailer) boundMissing() {
-	if len(t.restored) <= maxMissing || !t.opened {
-		return
-	}
-	keys := slices.Collect(maps.Keys(t.restored))
-	slices.SortFunc(keys, func(a, b string) int { return t.restored[a].at.Compare(t.restored[b].at) })
-	for _, key := range keys[:len(keys)-maxMissing] {
-		delete(t.restored, key)
-	}
 }

@@ -3,10 +3,13 @@ package tail
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"slices"
 	"time"
 
+	"crowsnest/internal/times"
 	"crowsnest/matcher"
+	"crowsnest/sources/internal/content"
 	"crowsnest/sources/internal/logdir"
 	"crowsnest/sources/internal/position"
 )
@@ -49,16 +52,23 @@ func newFollower(t *Tailer, tr *tree, s Stream, saved *position.Stream) *followe
 		sequence:  sequence{opener: o},
 		reader:    reader{opener: o, pub: p, hand: &t.hand, framed: t.cfg.Framed},
 	}
-	o.waiter.Wake = func() { t.queue.Add(c) }
-	c.commit = c.commitPosition
+	o.waiter.Wake = func() { t.queue.add(c) }
+	c.commit = func() { // saves the position in the same checkpoint as the hits of the block
+		pos := c.position()
+		c.ended = false
+		c.update(func() { c.saved, c.counters = &pos, c.stream.Counters() })
+	}
 	return c
 }
 
-// runTurn executes one turn of a worker, which reads at most one block. It reports whether
-// there is more to read immediately.
+// runTurn reads at most one block. It reports whether there is more to read immediately.
 func (c *follower) runTurn(w *worker) (again bool) {
 	c.now, c.err = c.clock(), nil
-	c.clampBound(c.now)
+	c.update(func() {
+		if isAhead(c.bound, c.now) { // the clock was set back; the lag is unknown until the stream is read to its end
+			c.bound = time.Time{}
+		}
+	})
 	c.dir = c.tree.root.Borrow()
 	defer c.dir.Release()
 	if c.dir == nil || !c.dir.Trusted.Load() {
@@ -107,7 +117,10 @@ func (c *follower) poll() bool {
 			if !c.statCur() {
 				return false
 			}
-			if !c.mayBeCopied() {
+			// Only the directory shows whether a file of which nothing was read was copied and
+			// truncated before (see unreadCopy), and the report of inotify may come later than
+			// the bytes. Runtimes rename their logs.
+			if c.cur.offset > 0 || c.framed || c.cur.fi.Size() == 0 {
 				return c.openCur()
 			}
 		}
@@ -138,14 +151,7 @@ func (c *follower) poll() bool {
 	return c.pollFiles(l, changed)
 }
 
-// mayBeCopied reports whether cur has content of which nothing was read. Such a file may have
-// been copied and truncated before (see unreadCopy). Only the directory shows this, and
-// inotify may report the copy after the content is visible. Files of container runtimes are
-// excluded, because runtimes rename their logs.
-func (c *follower) mayBeCopied() bool { return c.cur.offset == 0 && !c.framed && c.cur.fi.Size() > 0 }
-
-// pollFiles examines the files of a listing and decides which file to read. Its result has the
-// same meaning as the result of poll.
+// pollFiles decides which file of a listing to read. Its result means the same as that of poll.
 func (c *follower) pollFiles(l *logdir.Listing, changed bool) bool {
 	ms, err := c.membersOf(l.Entries)
 	switch {
@@ -158,7 +164,7 @@ func (c *follower) pollFiles(l *logdir.Listing, changed bool) bool {
 		return c.cur != nil && c.openCur() // an error with a later file does not stop the reading of cur
 	}
 	over := len(ms) == 0 && c.cur == nil && len(c.refused) == 0
-	if c.setOver(over); over {
+	if c.update(func() { c.isEnded = over }); over {
 		c.noFiles(l.Gen < 0)
 	}
 	if c.cur != nil {
@@ -186,32 +192,28 @@ func (c *follower) pollFiles(l *logdir.Listing, changed bool) bool {
 	return c.openCur()
 }
 
-// membersOf returns the files of the stream among the entries, in the order they were written.
 func (c *follower) membersOf(entries []logdir.Entry) ([]member, error) {
 	ms, err := c.listMembers(entries, c.openFiles())
 	for range c.setRefused(c.barred) {
 		c.countError("refused")
 	}
 	if err == nil {
-		c.setBlocked(ms)
+		blocked := false // whether the newest file is refused
+		for name := range c.barred {
+			order, _ := c.found.Order(name)
+			blocked = blocked || !slices.ContainsFunc(ms, func(m member) bool { return order.Before(m.order) })
+		}
+		c.update(func() { c.blocked = blocked })
 	}
 	c.countSkipped()
 	return ms, err
 }
 
-// setBlocked records whether the newest file may not be read, so that later lines are missed.
-func (c *follower) setBlocked(ms []member) {
-	blocked := false
-	for name := range c.barred {
-		order, _ := c.found.Order(name)
-		blocked = blocked || !slices.ContainsFunc(ms, func(m member) bool { return order.Before(m.order) })
-	}
-	c.update(func() { c.blocked = blocked })
-}
-
-// lagging describes the stream as a lagging stream, which was read only up to upTo.
+// lagging describes the stream as a lagging one that was read up to upTo.
 func (c *follower) lagging(upTo time.Time) matcher.LaggingStream {
-	if labels := c.knownLabels(); labels != nil {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if labels := c.view.Labels; labels != nil { // a file is known
 		return matcher.LaggingStream{Labels: labels, ReadUpTo: upTo}
 	}
 	return c.found.lagging(upTo)
@@ -251,9 +253,8 @@ func (c *follower) countSkipped() {
 	c.skipped = c.skipped[:0]
 }
 
-// statCur updates the size of cur. If cur grew in the last turn, statCur saves the system call
-// where possible. Such a file has probably grown again, and the next read detects whether it
-// is still the same file.
+// statCur updates the size of cur, unless nothing depends on it. If cur grew in the last turn, the
+// next read shows whether it grew again and is still the same file.
 func (c *follower) statCur() bool {
 	f := c.cur
 	if f == nil {
@@ -267,8 +268,7 @@ func (c *follower) statCur() bool {
 	return c.updateSize(f)
 }
 
-// openCur makes sure that cur can be read. If cur is not at its path, the next poll looks for
-// it, and skips it if it was deleted.
+// openCur makes sure that cur can be read. If cur is not at its path, the next poll looks for it.
 func (c *follower) openCur() bool {
 	f := c.cur
 	if f.finished || f.f != nil && (!f.order.GZ || f.gz != nil) {
@@ -361,15 +361,7 @@ func (c *follower) publish() {
 	}
 }
 
-// commitPosition stores the position after a block. It runs in the same checkpoint as the hits
-// of the block.
-func (c *follower) commitPosition() {
-	pos := c.position()
-	c.ended = false
-	c.update(func() { c.saved, c.counters = &pos, c.stream.Counters() })
-}
-
-// position returns the position to save, which is before the oldest unfinished line.
+// position returns the position before the oldest unfinished line.
 func (c *follower) position() position.Stream {
 	if f, off := c.oldestUnfinished(); f != nil {
 		return c.withOld(f.pointAt(off), f)
@@ -390,4 +382,390 @@ func (c *follower) withOld(p position.Point, in *file) position.Stream {
 		pos.Old = &o
 	}
 	return pos
+}
+
+// readCur reads at most one block of the current file. At the end of the file it switches to
+// the next one. It reports whether there is more to read.
+func (c *follower) readCur(w *worker) bool {
+	f := c.cur
+	if !c.away.IsZero() && c.now.Sub(c.away) >= maxAway {
+		c.countDeleted(f)
+		return c.switchFile(w)
+	}
+	if q := f.quiet; f.finished || q != nil && q.Size() == f.fi.Size() && q.ModTime().Equal(f.fi.ModTime()) {
+		return c.atEnd(w) // the file is unchanged since a read that reached its end
+	}
+	if f.isRewritten() {
+		c.handleTruncation()
+		return true
+	}
+	before := f.fi
+	data, end, err := c.read(f, w)
+	if c.flushed > 0 && err == nil && int64(len(data)) > f.rest && c.mayRewind() {
+		c.rewindFlushed()
+		return true
+	}
+	switch {
+	case errors.Is(err, errChanged):
+		c.handleTruncation()
+		return true
+	case err != nil && f.gz != nil:
+		c.countDamaged(f, err)
+		end = true // the rest cannot be read
+	case err != nil:
+		c.recordTurnError("read", err)
+		c.passOverCur()
+		return false
+	}
+	c.feed(f, data)
+	c.flushOldParts()
+	if !end {
+		// While a backlog is read, the watermark is the time of the newest line. The lines of a
+		// file are sufficiently in order, because rules allow for late lines.
+		c.update(func() {
+			if !c.lineTime.IsZero() && c.lineTime.Before(c.view.LastRead) {
+				c.bound = times.Later(c.lineTime, c.bound)
+			}
+		})
+		return true
+	}
+	f.quiet = before
+	return c.atEnd(w)
+}
+
+// rewindFlushed moves back to before the flushed parts, to match them together with their end.
+func (c *follower) rewindFlushed() {
+	p := &c.parts
+	if p.f != c.cur || p.f.gz != nil {
+		c.closeAll()
+		c.gen, p.f = 0, nil
+		return
+	}
+	switch err := p.f.seek(p.offset); {
+	case errors.Is(err, errChanged):
+		c.handleTruncation()
+	case err != nil:
+		c.recordTurnError("read", err)
+	}
+}
+
+// readOld reads what was appended to the rotated file before cur.
+func (c *follower) readOld(w *worker) bool {
+	f := c.old
+	if f == nil {
+		return false
+	}
+	if f.f == nil || !c.updateSize(f) {
+		c.closeOld()
+		return false
+	}
+	if f.fi.Size() > f.offset+f.rest {
+		data, end, err := c.read(f, w)
+		if err != nil {
+			if isIO(err) {
+				c.countLoss(lossUnreadable, c.absolutePath(f.name))
+			}
+			c.closeOld()
+			return false
+		}
+		c.feed(f, data)
+		c.oldUntil = c.now.Add(linger)
+		return !end
+	}
+	if !c.now.Before(c.oldUntil) {
+		c.finishLine(f, w)
+		c.closeOld()
+	}
+	return false
+}
+
+func (c *follower) closeOld() {
+	c.close(c.old)
+	c.old = nil
+	c.update(func() {
+		if s := c.saved; s != nil {
+			c.saved = &position.Stream{Point: s.Point, Ended: s.Ended, Done: s.Done}
+		}
+	})
+}
+
+// atEnd handles the current or final end of cur. It reports whether there is more to read.
+func (c *follower) atEnd(w *worker) bool {
+	f := c.cur
+	if len(c.next) > 0 {
+		if !c.settled {
+			return true
+		}
+		if c.mayLeave() {
+			return c.switchFile(w)
+		}
+	} else if c.quietAway() {
+		return c.switchFile(w)
+	}
+	if f.gz != nil { // a compressed file does not grow, and decompressors are scarce
+		c.finishLine(f, w)
+		f.finished = true
+		c.close(f)
+	}
+	if c.now.Sub(c.moved) >= idleAfter && !f.shown {
+		c.showLine(f, w)
+	}
+	c.flushOldParts()
+	if c.nothingNext() {
+		c.advanceTo(c.polled)
+	}
+	c.maybeCloseIdle()
+	return false
+}
+
+func (c *follower) quietAway() bool {
+	return !c.away.IsZero() && c.now.Sub(times.Later(c.away, c.moved)) >= awayAfter
+}
+
+// mayLeave reports whether cur will get no more bytes. A runtime creates the next file before it
+// releases the old one, so the second newest file is kept for a moment.
+func (c *follower) mayLeave() bool {
+	n := c.next[0]
+	if len(c.next) > 1 || n.order.Rotated != "" || c.quietAway() {
+		return true
+	}
+	if n.order.Instance == c.cur.order.Instance && c.nothingNext() {
+		return false // the next file is empty, so the position stays in cur
+	}
+	if !c.cur.isFresh(c.now) {
+		return true
+	}
+	if c.nextSince.IsZero() {
+		c.nextSince = c.now
+	}
+	return c.now.Sub(c.nextSince) >= grace
+}
+
+// switchFile switches from cur to the next file. It reports whether there is one.
+func (c *follower) switchFile(w *worker) bool {
+	f := c.cur
+	c.finishLine(f, w)
+	c.nextSince, c.away = time.Time{}, time.Time{}
+	if len(c.next) == 0 || c.next[0].order.Instance != f.order.Instance {
+		// The log of the next container does not complete an unfinished line.
+		c.flushUnfinished()
+		c.flushed = 0
+	}
+	if f.id.N > 0 {
+		c.markDone(position.File{ID: f.id, Size: f.offset})
+	}
+	c.ended = true
+	if f.id.First != 0 {
+		c.prevFirst = f.id.First
+	}
+	if s := c.saved; s != nil && s.Sum == f.id.Sum && s.Off == f.offset {
+		c.markEnded()
+	}
+	if c.old != nil {
+		c.finishLine(c.old, w)
+		c.close(c.old)
+		c.old = nil
+	}
+	if len(c.next) > 0 && f.f != nil && f.isFresh(c.now) {
+		c.old, c.oldUntil = f, c.now.Add(linger)
+	} else {
+		c.close(f)
+	}
+	c.switchToNext()
+	if c.cur == nil {
+		c.gen, c.since = 0, f.fi.ModTime()
+	}
+	return c.cur != nil
+}
+
+// handleTruncation is called when the bytes before the position have changed. If the file was
+// copied before it was truncated, the copy is read. Otherwise the file is read from its start.
+func (c *follower) handleTruncation() {
+	f := c.cur
+	p := f.pointAt(f.offset)
+	if f.long != nil {
+		p.Off = f.long.start
+	}
+	if l, err := c.tree.dirs.Get(c.dir, c.found.Dir, c.now); err == nil {
+		if ms, err := c.membersOf(l.Entries); err == nil {
+			if i, err := c.findMember(ms, p); err == nil && i >= 0 && !os.SameFile(ms[i].fi, f.fi) {
+				if cp, err := c.openMember(ms[i], p.Off); err == nil {
+					c.close(f)
+					c.cur = cp
+					c.setNext(ms[i+1:])
+					return
+				}
+			}
+		}
+	}
+	c.countLoss(lossTruncated, c.absolutePath(f.name))
+	f.id = content.ID{}
+	_ = f.seek(0) // this cannot fail
+	f.completeID()
+}
+
+// placeStart continues at the saved point, or without one at a place that depends on a time.
+func (c *follower) placeStart(ms []member) error {
+	if c.closedIdle != nil && len(ms) > 0 && ms[len(ms)-1].name == c.closedIdle[0].name && c.closedUnchanged() {
+		return nil
+	}
+	live := len(c.closedIdle) == 1
+	c.closedIdle, c.away, c.segs = nil, time.Time{}, nil
+	c.done = c.done[:0]
+	if len(ms) == 0 {
+		return nil
+	}
+	if live { // The log was closed while it was being written to. If its pod is deleted, later lines are lost.
+		c.ended = false
+	}
+	if c.stream == nil { // the first file is known
+		c.stream = c.found.New(c.absolutePath(ms[len(ms)-1].name))
+		c.update(func() { c.view.Labels = c.stream.Labels() })
+	}
+	saved := c.saved
+	if saved == nil || saved.N == 0 {
+		from := c.lookBackTo(c.readUpTo())
+		if err := c.lookBack(ms, from, saved == nil && c.fromEnd); err != nil {
+			return err
+		}
+		c.countDoubtful(writtenAfter(from))
+		return nil
+	}
+	c.prevFirst = saved.First
+	for _, d := range saved.Done {
+		c.markDone(d)
+	}
+	i, err := c.findMember(ms, saved.Point)
+	if err != nil {
+		return err
+	}
+	if i < 0 {
+		if c.confirmNames(); !c.settled {
+			return errMoved // the file may only have been renamed in the meantime
+		}
+		c.placeAfter(ms, saved.Point)
+		return nil
+	}
+	f, err := c.openMember(ms[i], saved.Off)
+	if err != nil {
+		return err
+	}
+	c.countDoubtful(func(m member) bool { return ms[i].order.Before(m.order) })
+	c.startWith(f, ms[:i], ms[i+1:])
+	if saved.Old == nil {
+		return nil
+	}
+	// Continue to read the rotated file before cur.
+	i, err = c.findMember(ms, *saved.Old)
+	if err != nil || i < 0 || ms[i].order.GZ || ms[i].name == c.cur.name {
+		return nil
+	}
+	if f, err := c.openMember(ms[i], saved.Old.Off); err == nil {
+		c.old, c.oldUntil = f, c.now.Add(linger)
+	}
+	return nil
+}
+
+// placeAfter continues with the first file that is newer than the file of the point p. That
+// file was compressed and removed, deleted, or truncated.
+func (c *follower) placeAfter(ms []member, p position.Point) {
+	at, _ := c.found.Order(p.Name)
+	i := slices.IndexFunc(ms, func(m member) bool {
+		switch {
+		case m.order.Instance != at.Instance:
+			return m.order.Instance > at.Instance
+		case m.head.first != 0 && p.First != 0:
+			return m.head.first > p.First
+		}
+		return m.order.Rotated == "" || p.First == 0 && m.fi.ModTime().After(c.since)
+	})
+	// The newest file is read in any case. It is not the file of the point, whatever its time
+	// is.
+	if last := len(ms) - 1; i < 0 && ms[last].order.Rotated == "" {
+		i = last
+	}
+	switch {
+	case c.ended || c.saved.Ended:
+		c.countDoubtful(writtenAfter(c.since))
+	case len(c.doubtful) > 0: // the file of the point is probably one of the doubtful files
+		c.countDoubtful(func(member) bool { return true })
+		c.markEnded()
+	default:
+		c.countLoss(lossGap, c.absolutePath(p.Name))
+		c.markEnded()
+	}
+	if i < 0 {
+		i = len(ms)
+	}
+	c.setNext(ms[i:])
+	c.switchToNext()
+}
+
+// lookBack starts with the first line that is not older than from. If no file has times, it
+// starts at the start of a file, or at the end of the newest one if end is set.
+func (c *follower) lookBack(ms []member, from time.Time, end bool) error {
+	start, off, timed := 0, int64(0), false
+	for i := len(ms) - 1; i >= 0 && !c.newest; i-- {
+		if first := ms[i].head.first; first != 0 {
+			timed = true
+			if first <= from.UnixNano() {
+				start = i
+				break
+			}
+		}
+	}
+	if c.newest {
+		start = len(ms) - 1
+	} else if !timed {
+		for start < len(ms)-1 && (end || ms[start].fi.ModTime().Before(from)) {
+			start++
+		}
+	}
+	f, err := c.openMember(ms[start], 0)
+	if err != nil {
+		return err
+	}
+	if f.f != nil && !f.order.GZ {
+		switch {
+		case timed && ms[start].head.first < from.UnixNano():
+			off = content.Search(f.f, f.fi.Size(), from)
+		case !timed && end:
+			off = content.LineStart(f.f, f.fi.Size())
+		}
+		if err := f.seek(off); err != nil {
+			c.close(f)
+			return &unreadError{ms[start], err}
+		}
+	}
+	f.completeID()
+	c.startWith(f, ms[:start], ms[start+1:])
+	// Commit this position, so that reading continues here after a restart, instead of looking
+	// back again.
+	c.hand.scan(c.stream, nil, c.commit)
+	return nil
+}
+
+// noFiles is called when a stream has no files. It counts a loss if the stream was not read
+// completely, because its position is not at an end, or because no file was ever examined.
+func (c *follower) noFiles(removed bool) {
+	pos := c.saved
+	if c.placed || c.ended || pos != nil && pos.Ended || pos == nil && !removed {
+		return
+	}
+	c.placed = true
+	c.countLoss(lossRemoved, c.folder)
+	c.markEnded()
+}
+
+func (c *follower) countDoubtful(unread func(m member) bool) {
+	for _, m := range c.doubtful {
+		if unread(m) {
+			c.countLoss(lossUnreadable, c.absolutePath(m.name))
+		}
+	}
+	c.doubtful = nil
+}
+
+func writtenAfter(t time.Time) func(m member) bool {
+	return func(m member) bool { return m.fi.ModTime().After(t) }
 }

@@ -17,7 +17,7 @@ const listWithin = 600 * time.Millisecond
 var errHangs = errors.New("listing the directory hangs")
 
 // lister runs the operations of a search on directories, so that a directory that hangs does
-// not delay the search in other directories. Only one goroutine may call start.
+// not hide the others. Only one goroutine may call within.
 type lister struct {
 	ready    func()      // called when an operation that counted as hanging returns
 	returned atomic.Bool // whether such an operation has returned since the last search
@@ -26,56 +26,46 @@ type lister struct {
 	hung map[string]bool // paths with an operation that has not returned
 }
 
-func newLister(ready func()) *lister { return &lister{ready: ready, hung: map[string]bool{}} }
-
-// start runs op, an operation on the path below d, and waits for it. It returns errHangs if op
-// takes too long, or if an earlier operation on the path has not returned. op may still be
-// running then.
-func (l *lister) start(d *logdir.Dir, path string, op func()) error {
+// within returns the result of op, an operation on the path below d. It returns errHangs, and op
+// may still be running, if op takes too long or an earlier operation on the path has not returned.
+func within[T any](l *lister, d *logdir.Dir, path string, op func() T) (out T, err error) {
 	l.mu.Lock()
 	hangs, many := l.hung[path], len(l.hung) >= maxHung
 	l.mu.Unlock()
 	if hangs {
-		return fmt.Errorf("list %s: %w", path, errHangs)
+		return out, fmt.Errorf("list %s: %w", path, errHangs)
 	}
 	d.Retain()
-	done := make(chan struct{})
+	done := make(chan T, 1)
 	go func() {
 		defer d.Release()
-		op()
-		close(done)
-		l.finish(path)
+		done <- op()
+		l.mu.Lock()
+		hung := l.hung[path]
+		delete(l.hung, path)
+		l.mu.Unlock()
+		if hung {
+			l.returned.Store(true)
+			l.ready()
+		}
 	}()
-	if many { // with many hanging operations, this search also waits, and counts as hanging
-		<-done
-		return nil
+	if many { // with too many hanging operations, this search waits too, and counts as hanging
+		return <-done, nil
 	}
 	timer := time.NewTimer(listWithin)
 	defer timer.Stop()
 	select {
-	case <-done:
-		return nil
+	case out = <-done:
+		return out, nil
 	case <-timer.C:
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
-	case <-done: // the operation returned at the last moment
-		return nil
+	case out = <-done: // it returned at the last moment
+		return out, nil
 	default:
 	}
 	l.hung[path] = true
-	return fmt.Errorf("list %s: %w", path, errHangs)
-}
-
-// finish records that an operation has returned.
-func (l *lister) finish(path string) {
-	l.mu.Lock()
-	hung := l.hung[path]
-	delete(l.hung, path)
-	l.mu.Unlock()
-	if hung {
-		l.returned.Store(true)
-		l.ready()
-	}
+	return out, fmt.Errorf("list %s: %w", path, errHangs)
 }

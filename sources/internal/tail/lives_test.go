@@ -248,8 +248,7 @@ func TestEmptyFileIsRenamedBeforeItIsOpened(t *testing.T) {
 		tl := New(Config{NoWatch: true, LookBack: -1, MaxOpen: 1}, l.finder)
 		tl.p = l.pipe
 		tl.hand.open(tl.p)
-		tl.queue.Open()
-		w := newWorker()
+		w := &worker{}
 		for turn := range 40 {
 			tl.findAll(nil, true)
 			for _, ch := range tl.followers {

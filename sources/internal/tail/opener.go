@@ -50,7 +50,6 @@ func isIO(err error) bool {
 func (o *opener) relativePath(name string) string { return path.Join(o.found.Dir, name) }
 func (o *opener) absolutePath(name string) string { return o.tree.root.Abs(o.relativePath(name)) }
 
-// recordTurnError counts an error and keeps it as the error of this turn.
 func (o *opener) recordTurnError(reason string, err error) {
 	o.account.recordError(reason, err)
 	if !errors.Is(err, fs.ErrNotExist) { // a missing file is normal
@@ -71,7 +70,6 @@ func (o *opener) countDeleted(f *file) {
 	}
 }
 
-// countDamaged counts a compressed file that cannot be decompressed to its end.
 func (o *opener) countDamaged(f *file, err error) {
 	if !f.broken {
 		f.broken = true
@@ -88,7 +86,12 @@ func (o *opener) open(f *file) error {
 		if err != nil {
 			return err
 		}
-		if !os.SameFile(fi, f.fi) || !f.looksLike(h) {
+		same := os.SameFile(fi, f.fi)
+		if same && f.id.N > 0 {
+			head, err := content.ReadHead(h, f.order.GZ)
+			same = err != nil || f.id.Is(head)
+		}
+		if !same {
 			o.closeFile(h)
 			return errMoved
 		}
@@ -108,7 +111,6 @@ func (o *opener) open(f *file) error {
 	return err
 }
 
-// openMember opens a file for reading from off.
 func (o *opener) openMember(m member, off int64) (*file, error) {
 	f := m.newFile()
 	f.offset = off
@@ -150,7 +152,6 @@ func (o *opener) read(f *file, w *worker) (data []byte, end bool, err error) {
 	return f.read(w.buffer())
 }
 
-// updateSize updates the size of a file if it is open.
 func (o *opener) updateSize(f *file) bool {
 	if f.f == nil {
 		return true
@@ -209,7 +210,6 @@ func (o *opener) findMember(ms []member, p position.Point) (int, error) {
 	return -1, nil
 }
 
-// containsPoint reports whether the file has the bytes before the point.
 func (o *opener) containsPoint(m member, p position.Point) (bool, error) {
 	if m.order.GZ {
 		return true, nil // the caller opens the file, and open compares the bytes before the point

@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -48,10 +49,7 @@ type worker struct {
 	replaced atomic.Bool              // whether another worker has replaced it, so that it ends after this turn
 }
 
-func newWorker() *worker { return &worker{} }
-
-// buffer returns the buffer of the worker. It is allocated late, because a worker that hangs
-// before it reads needs none.
+// buffer allocates late, because a worker that hangs before it reads needs no buffer.
 func (w *worker) buffer() []byte {
 	if w.buf == nil {
 		w.buf = make([]byte, maxMark+blockSize+slack)
@@ -69,32 +67,25 @@ type pool struct {
 	all map[*worker]bool
 }
 
-// newPool starts the workers. wg counts their goroutines.
-func newPool(t *Tailer, wg *sync.WaitGroup) *pool {
-	wp := &pool{t: t, wg: wg, all: map[*worker]bool{}}
-	for range workers {
-		wp.addWorker()
-	}
-	return wp
-}
-
-func (wp *pool) addWorker() {
-	w := newWorker()
+func (wp *pool) addWorkers(ctx context.Context, n int) {
 	wp.mu.Lock()
-	wp.all[w] = true
-	wp.mu.Unlock()
-	wp.wg.Go(func() { wp.runWorker(w) })
+	defer wp.mu.Unlock()
+	for range n {
+		w := &worker{}
+		wp.all[w] = true
+		wp.wg.Go(func() { wp.runWorker(ctx, w) })
+	}
 }
 
-func (wp *pool) runWorker(w *worker) {
+func (wp *pool) runWorker(ctx context.Context, w *worker) {
 	q := wp.t.queue
-	for c, ok := q.Take(); ok; c, ok = q.Take() {
+	for c := q.take(ctx); c != nil; c = q.take(ctx) {
 		w.follower.Store(c)
 		w.beat.start()
 		again := c.runTurn(w)
 		w.beat.stop()
 		w.follower.Store(nil)
-		if q.Done(c, again) {
+		if q.done(c, again) {
 			signal(wp.t.wake) // every follower had a turn, so the watermark may advance
 		}
 		if w.replaced.Load() {
@@ -108,10 +99,8 @@ func (wp *pool) runWorker(w *worker) {
 }
 
 // replaceHung replaces hung workers. The coordinator calls it once per tick.
-func (wp *pool) replaceHung(finder *beat) {
-	t, now := wp.t, wp.t.cfg.Clock()
-	t.setSearching(now, finder.isHung(hungTicks))
-	hired := 0
+func (wp *pool) replaceHung(ctx context.Context) {
+	t, now, hired := wp.t, wp.t.cfg.Clock(), 0
 	wp.mu.Lock()
 	for w := range wp.all {
 		c := w.follower.Load()
@@ -130,8 +119,8 @@ func (wp *pool) replaceHung(finder *beat) {
 	for range hired {
 		t.countError("hung")
 		t.gunzips.Add()
-		wp.addWorker()
 	}
+	wp.addWorkers(ctx, hired)
 }
 
 func (wp *pool) wait(finder *beat) {
@@ -162,6 +151,59 @@ func (wp *pool) onlyHung(finder *beat) bool {
 		left = w.beat.isHung(stopTicks) && left
 	}
 	return left && (len(wp.all) > 0 || finder.n.Load()%2 == 1)
+}
+
+// States of a follower in a queue.
+const (
+	turnIdle int32 = iota
+	turnQueued
+	turnRunning
+	turnRunningAgain // the follower was added while a worker had it
+)
+
+// queue hands followers to workers in order. No two workers have the same follower at the same
+// time. If a follower is added while a worker has it, it gets another turn. A queue is safe for
+// concurrent use.
+type queue struct {
+	waiting chan *follower // has room for every follower
+	busy    atomic.Int64   // number of followers that wait or are with a worker
+}
+
+func newQueue(size int) *queue { return &queue{waiting: make(chan *follower, size)} }
+
+// add queues a turn of a follower, unless one is queued.
+func (q *queue) add(c *follower) {
+	if c.turn.CompareAndSwap(turnIdle, turnQueued) {
+		q.busy.Add(1)
+		q.waiting <- c
+	} else if !c.turn.CompareAndSwap(turnRunning, turnRunningAgain) && c.turn.Load() == turnIdle {
+		q.add(c) // its turn has just ended
+	}
+}
+
+// take waits for a follower. It returns nil when ctx ends.
+func (q *queue) take(ctx context.Context) *follower {
+	if ctx.Err() != nil {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case c := <-q.waiting:
+		c.turn.Store(turnRunning)
+		return c
+	}
+}
+
+// done ends the turn of a follower. With again set, the follower goes to the end of the queue.
+// done reports whether no follower is left.
+func (q *queue) done(c *follower, again bool) bool {
+	if !again && c.turn.CompareAndSwap(turnRunning, turnIdle) {
+		return q.busy.Add(-1) == 0
+	}
+	c.turn.Store(turnQueued)
+	q.waiting <- c
+	return false
 }
 
 // hand passes lines to the pipeline until it is closed. An abandoned worker therefore cannot

@@ -68,9 +68,8 @@ func (r *reader) feed(f *file, data []byte) {
 	}
 }
 
-// consumeNext consumes the first region of data and returns its length, or 0 if the region is
-// not complete. A region consists of NUL bytes, of whole lines, or of a part of a long line.
-// full means that data fills a block.
+// consumeNext consumes the first region of data (NUL bytes, lines, or a part of a long line) and
+// returns its length, or 0 if it is not complete. full means that data fills a block.
 func (r *reader) consumeNext(f *file, data []byte, full bool) int {
 	if n := leadingNUL(data); n >= minNUL || n > 0 && f.nul {
 		f.nul = true
@@ -79,11 +78,26 @@ func (r *reader) consumeNext(f *file, data []byte, full bool) int {
 		return n
 	}
 	f.nul = false
+	end := bytes.IndexByte(data, '\n') + 1
 	if f.torn {
-		return r.dropTorn(f, data)
+		// The rest of a line that has a hole in its middle does not begin with the time and
+		// stream that the runtime writes. Otherwise an author of NUL bytes could forge them.
+		if f.torn = end == 0; f.torn {
+			end = len(data)
+		}
+		f.advance(end)
+		r.countLostBytes("nul", int64(end))
+		return end
 	}
 	if f.long != nil {
-		return r.goOnLong(f, data)
+		if end == 0 {
+			f.long.size += int64(len(data))
+			f.advance(len(data))
+			return len(data)
+		}
+		f.long.size += int64(end)
+		r.endLong(f, end)
+		return end
 	}
 	hole := findHole(data)
 	whole := data
@@ -107,20 +121,7 @@ func (r *reader) consumeNext(f *file, data []byte, full bool) int {
 	return len(data)
 }
 
-// goOnLong skips to the end of a line that is too long for a block. When it finds the end, it
-// passes on the start of the line and moves the position.
-func (r *reader) goOnLong(f *file, data []byte) int {
-	n := bytes.IndexByte(data, '\n') + 1
-	if n == 0 {
-		f.long.size += int64(len(data))
-		f.advance(len(data))
-		return len(data)
-	}
-	f.long.size += int64(n)
-	r.endLong(f, n)
-	return n
-}
-
+// endLong passes on the start of a line that is too long for a block, and moves the position.
 func (r *reader) endLong(f *file, n int) {
 	l := f.long
 	f.long = nil
@@ -136,7 +137,7 @@ func (r *reader) scan(f *file, block []byte, start int64, n int) {
 	f.advance(n)
 	f.learnFromRead()
 	if t, ok := content.LineTime(block[content.LastLine(block):]); ok {
-		r.pub.recordLineTime(t, r.now)
+		r.pub.update(func() { r.pub.lineTime, r.pub.view.LastRead = t, r.now })
 	}
 	r.stream.SetOffset(start)
 	r.hand.scan(r.stream, block, r.commit)
@@ -187,14 +188,12 @@ func (r *reader) showLine(f *file, w *worker) {
 	r.flushUnfinished()
 }
 
-// flushUnfinished makes the stream match unfinished lines without their ends.
 func (r *reader) flushUnfinished() {
 	r.hand.flush(r.stream)
 	r.segs = nil
 }
 
-// flushOldParts flushes the parts of a line that has been unfinished for too long. The position
-// stays before them.
+// flushOldParts flushes the parts of a line that is unfinished for too long. The position stays.
 func (r *reader) flushOldParts() {
 	u := int64(r.stream.Unfinished())
 	if u == 0 || r.parts.f == nil || r.now.Sub(r.parts.since) < idleAfter {
@@ -204,9 +203,8 @@ func (r *reader) flushOldParts() {
 	r.flushUnfinished()
 }
 
-// mayRewind reports whether flushed parts of a line may be read again, so that they are
-// matched together with the line's end. It counts the attempts. Parts that are far back or
-// were read too often are not read again.
+// mayRewind reports whether flushed parts may be read again, to be matched with their end, and
+// counts the attempts. Parts far back are not read again.
 func (r *reader) mayRewind() bool {
 	u, p := r.flushed, &r.parts
 	r.flushed = 0
@@ -218,8 +216,7 @@ func (r *reader) mayRewind() bool {
 	return true
 }
 
-// oldestUnfinished returns the file and the offset of the oldest unfinished line, or nil if
-// there is none.
+// oldestUnfinished returns the place of the oldest unfinished line, or nil if there is none.
 func (r *reader) oldestUnfinished() (*file, int64) {
 	u := int64(r.stream.Unfinished())
 	for i := len(r.segs) - 1; u > 0 && i >= 0; i-- {
@@ -238,19 +235,6 @@ func (r *reader) oldestUnfinished() (*file, int64) {
 	r.segs = r.segs[:0]
 	r.parts.f = nil
 	return nil, 0
-}
-
-// dropTorn skips the rest of a line that has a hole in its middle. The rest lacks the time and
-// stream that the runtime writes at the start of a line. If the rest were matched, a program
-// that writes NUL bytes could forge both.
-func (r *reader) dropTorn(f *file, data []byte) int {
-	n := bytes.IndexByte(data, '\n') + 1
-	if f.torn = n == 0; f.torn {
-		n = len(data)
-	}
-	f.advance(n)
-	r.countLostBytes("nul", int64(n))
-	return n
 }
 
 func leadingNUL(b []byte) int {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	maxAway   = 30 * time.Second // time after which a deleted file is closed even if it is still written to
-	eagerOpen = 8                // largest number of later files of one stream that are kept open
+	maxAway   = 30 * time.Second // time after which a deleted file is closed in any case, because it occupies disk space
+	eagerOpen = 8                // number of later files of one stream that are kept open
 )
 
 // sequence is the order in which the files of a stream are read.
@@ -36,7 +36,6 @@ type sequence struct {
 	closedIdle []*file   // files closed to save descriptors; the last one is the file that was being read
 }
 
-// markDone records that a file was read to its end.
 func (s *sequence) markDone(d position.File) {
 	s.done = append(s.done, d)
 	if len(s.done) > position.MaxDone {
@@ -80,14 +79,7 @@ func (s *sequence) isDone(m member) bool {
 	return m.head.first != 0 && slices.ContainsFunc(s.done, func(d position.File) bool { return d.Is(m.head.bytes) })
 }
 
-// looksDone reports whether the file m was probably read to its end. It compares only the
-// first bytes and the length, so it also works for files without times.
-func (s *sequence) looksDone(m member) bool {
-	return slices.ContainsFunc(s.done, func(d position.File) bool { return d.Size == m.head.size && d.Is(m.head.bytes) })
-}
-
-// bornBefore returns the files of ms before cur that appeared since the last poll, or that are
-// known to follow cur.
+// bornBefore returns the files of ms before cur that are new, or known to follow cur.
 func (s *sequence) bornBefore(ms, last []member) []member {
 	var born []member
 	for _, m := range ms {
@@ -105,8 +97,7 @@ func (s *sequence) bornBefore(ms, last []member) []member {
 	return born
 }
 
-// continuesCur reports whether the file m continues cur. It is used when cur is no longer in
-// the directory.
+// continuesCur reports whether the file m continues cur, which is no longer in the directory.
 func (s *sequence) continuesCur(m member) bool {
 	f := s.cur
 	first := f.id.First
@@ -156,16 +147,19 @@ func (s *sequence) reconcile(ms, last []member) {
 		s.setNext(append(s.bornBefore(ms[:at], last), ms[at+1:]...))
 		return
 	}
-	s.setNext(slices.DeleteFunc(slices.Clone(ms), func(m member) bool { return !s.continuesCur(m) || s.looksDone(m) }))
+	s.setNext(slices.DeleteFunc(slices.Clone(ms), func(m member) bool {
+		// Comparing only the start and the length also works for files without times.
+		looksDone := func(d position.File) bool { return d.Size == m.head.size && d.Is(m.head.bytes) }
+		return !s.continuesCur(m) || slices.ContainsFunc(s.done, looksDone)
+	}))
 	if s.cur.f == nil && !s.cur.finished {
 		s.countDeleted(s.cur)
 		s.skipCur()
 	}
 }
 
-// unreadCopy finds the copy of a file that was truncated before any of it was read, and makes
-// it cur. Such a copy is a new file that sorts before cur. It returns the index of the copy, or
-// -1.
+// unreadCopy finds the copy of a file that was truncated before any of it was read, which is a new
+// file before cur, and makes it cur. It returns the index of the copy, or -1.
 func (s *sequence) unreadCopy(ms, last []member) int {
 	if s.cur.offset > 0 || s.cur.order.Instance > 0 {
 		return -1
@@ -207,9 +201,17 @@ func (s *sequence) setNext(ms []member) {
 		if s.isDone(m) {
 			continue
 		}
-		i := matchingFile(left, m)
+		i := slices.IndexFunc(left, func(f *file) bool { return f.isMember(m) })
+		if i < 0 && m.order.GZ { // m may be the compressed form of a file
+			i = slices.IndexFunc(left, func(f *file) bool { return f.id.Is(m.head.bytes) })
+		}
 		if i < 0 {
-			next = append(next, s.newNext(m, len(next) < eagerOpen))
+			f := m.newFile()
+			if len(next) < eagerOpen && !m.order.GZ && !s.isCrowded() {
+				// While the file is open, it can be read even after the pod is deleted.
+				_ = s.open(f) // if this fails, it is opened when it becomes cur
+			}
+			next = append(next, f)
 			continue
 		}
 		f := left[i]
@@ -237,23 +239,6 @@ func (s *sequence) setNext(ms []member) {
 	}
 }
 
-// matchingFile returns the index of the file that is m, or whose compressed form is m.
-func matchingFile(files []*file, m member) int {
-	if i := slices.IndexFunc(files, func(f *file) bool { return f.isMember(m) }); i >= 0 || !m.order.GZ {
-		return i
-	}
-	return slices.IndexFunc(files, func(f *file) bool { return f.id.Is(m.head.bytes) })
-}
-
-func (s *sequence) newNext(m member, eager bool) *file {
-	f := m.newFile()
-	if eager && !m.order.GZ && !s.isCrowded() {
-		// While the file is open, it can be read even after the pod is deleted.
-		_ = s.open(f) // if this fails, it is opened when it becomes cur
-	}
-	return f
-}
-
 // nothingNext reports whether nothing was written to the files after cur.
 func (s *sequence) nothingNext() bool {
 	switch {
@@ -274,10 +259,6 @@ func (s *sequence) nothingNext() bool {
 	return fi.Size() == 0
 }
 
-// tooLongAway reports whether a deleted file has been kept open for maxAway. An open file keeps
-// its disk space occupied.
-func (s *sequence) tooLongAway() bool { return !s.away.IsZero() && s.now.Sub(s.away) >= maxAway }
-
 // closedUnchanged reports whether the files that were closed while idle are unchanged.
 func (s *sequence) closedUnchanged() bool {
 	return !slices.ContainsFunc(s.closedIdle, func(f *file) bool {
@@ -286,7 +267,6 @@ func (s *sequence) closedUnchanged() bool {
 	})
 }
 
-// skipCur stops reading cur and continues with the next file.
 func (s *sequence) skipCur() {
 	s.close(s.cur)
 	if s.cur.id.N > 0 {

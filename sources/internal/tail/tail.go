@@ -3,8 +3,11 @@ package tail
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
-	"maps"
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +19,6 @@ import (
 	"crowsnest/sources/internal/logdir"
 	"crowsnest/sources/internal/logname"
 	"crowsnest/sources/internal/position"
-	"crowsnest/sources/internal/turns"
 )
 
 const (
@@ -116,13 +118,12 @@ type Tailer struct {
 	*account
 	trees   []*tree
 	gunzips *gunzip.Pool
-	queue   *turns.Queue[*follower]
-	// reason why no more directories can be watched; nil if there is none or it was counted
-	blind  atomic.Pointer[error]
-	wake   chan struct{} // signals that the watermark may advance
-	search chan struct{} // signals that a search for streams is due
-	p      sources.Pipeline
-	hand   hand // passes lines to the pipeline until Run returns
+	queue   *queue
+	blind   atomic.Pointer[error] // why no more directories can be watched; nil if that was counted or does not apply
+	wake    chan struct{}         // signals that the watermark may advance
+	search  chan struct{}         // signals that a search for streams is due
+	p       sources.Pipeline
+	hand    hand // passes lines to p until Run returns
 
 	mu          sync.Mutex
 	followers   map[string]*follower
@@ -166,7 +167,8 @@ func New(cfg Config, finders ...Finder) *Tailer {
 	cfg.MaxOpen = cmp.Or(cfg.MaxOpen, defaultMaxOpen)
 	cfg.streams = cmp.Or(cfg.streams, maxStreams)
 	t := &Tailer{
-		cfg: cfg, account: newAccount(cfg), queue: turns.New[*follower](),
+		// The queue also has room for followers that are removed while they wait for a decompressor.
+		cfg: cfg, account: newAccount(cfg), queue: newQueue(2 * cfg.streams),
 		gunzips: gunzip.NewPool(workers+2, gunzip.Sizes{Keep: markSize, Block: blockSize, Slack: slack}),
 		wake:    make(chan struct{}, 1), search: make(chan struct{}, 1),
 		followers: map[string]*follower{}, restored: map[string]*restored{}, roots: map[string]string{},
@@ -174,7 +176,8 @@ func New(cfg Config, finders ...Finder) *Tailer {
 	}
 	for _, f := range finders {
 		t.trees = append(t.trees, &tree{
-			find: f, root: &logdir.Root{Path: f.Root, Fault: cfg.fault}, dirs: logdir.NewCache(), lister: newLister(func() { signal(t.search) }), refused: map[string]refusedStream{},
+			find: f, root: &logdir.Root{Path: f.Root, Fault: cfg.fault}, dirs: logdir.NewCache(), refused: map[string]refusedStream{},
+			lister: &lister{ready: func() { signal(t.search) }, hung: map[string]bool{}},
 		})
 	}
 	return t
@@ -195,7 +198,6 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	t.mu.Lock()
 	t.began = t.cfg.Clock()
 	t.mu.Unlock()
-	t.queue.Open()
 	var wg sync.WaitGroup
 	var w *logdir.Watcher
 	if !t.cfg.NoWatch {
@@ -208,9 +210,9 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	}
 	finder := &finder{t: t, w: w}
 	wg.Go(func() { finder.run(ctx) })
-	pool := newPool(t, &wg)
+	pool := &pool{t: t, wg: &wg, all: map[*worker]bool{}}
+	pool.addWorkers(ctx, workers)
 	t.coordinate(ctx, pool, finder)
-	t.queue.Close()
 	if w != nil {
 		w.Close()
 	}
@@ -220,7 +222,7 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	defer t.mu.Unlock()
 	t.up = false
 	for _, c := range t.followers {
-		if !t.queue.IsHeld(c) {
+		if c.turn.Load() < turnRunning { // no hung worker has it
 			c.closeAll()
 		}
 	}
@@ -252,9 +254,9 @@ func (t *Tailer) coordinate(ctx context.Context, pool *pool, f *finder) {
 		case <-tick.C:
 			f.due.Store(true)
 			signal(t.search)
-			n := t.pollAll()
+			n := t.queueAll(f.beat.isHung(hungTicks))
 			t.closeIdleFiles()
-			pool.replaceHung(&f.beat)
+			pool.replaceHung(ctx)
 			t.advanceWatermark()
 			// A poll takes microseconds. With very many files, the interval grows, so that
 			// polling does not take all the time.
@@ -263,33 +265,24 @@ func (t *Tailer) coordinate(ctx context.Context, pool *pool, f *finder) {
 	}
 }
 
-// pollAll queues a turn of every follower and returns the number of followers.
-func (t *Tailer) pollAll() int {
+// queueAll queues a turn of every follower and returns how many there are. It also records
+// whether the search for streams hangs.
+func (t *Tailer) queueAll(searchHangs bool) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.queue.AddAll(maps.Values(t.followers))
+	if !searchHangs {
+		t.hangs = time.Time{}
+	} else if t.hangs.IsZero() {
+		t.hangs = t.cfg.Clock()
+	}
+	for _, c := range t.followers {
+		t.queue.add(c)
+	}
 	return len(t.followers)
 }
 
-// pollHinted queues a turn of every follower in one of these directories. If all is set, it
-// queues a turn of every follower.
-func (t *Tailer) pollHinted(dirs map[string]bool, all bool) {
-	if !all && len(dirs) == 0 {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, c := range t.followers {
-		if all || dirs[c.tree.root.Abs(c.found.Dir)] {
-			c.hinted.Store(true)
-			t.queue.Add(c)
-		}
-	}
-}
-
-// advanceWatermark passes the watermark to the pipeline. It is the time of the last search for
-// streams, or an earlier time if a stream is further behind. Streams that cannot be read, or
-// could not be read until recently, have their own watermarks.
+// advanceWatermark reports the time of the last search for streams, or an earlier one if a stream
+// is further behind. Streams that are or were unreadable have their own watermarks.
 func (t *Tailer) advanceWatermark() {
 	now := t.cfg.Clock()
 	t.mu.Lock()
@@ -331,18 +324,20 @@ func (t *Tailer) readProgress(now time.Time) (at time.Time, lagging []matcher.La
 	}
 	read, unread := 0, 0
 	for _, c := range t.followers {
-		upTo, state := c.readState(t.watermark)
+		c.mu.Lock()
+		upTo, stalled, blocked := c.bound, !c.stalled.since.IsZero(), c.blocked
+		c.mu.Unlock()
 		switch tr := missing[c.tree]; {
 		case tr != nil:
 			tr.ReadUpTo = times.Earlier(tr.ReadUpTo, upTo)
-		case state == reading:
-			read++
-			at = times.Earlier(at, upTo)
-		default:
+		case stalled || blocked || upTo.Before(t.watermark): // the last of these was unreadable for a while
 			lagging = append(lagging, c.lagging(upTo))
-			if state != blocked {
+			if stalled || !blocked {
 				unread++
 			}
+		default:
+			read++
+			at = times.Earlier(at, upTo)
 		}
 	}
 	if t.read = read > 0 || unread == 0; !t.read {
@@ -357,13 +352,11 @@ func (t *Tailer) readProgress(now time.Time) (at time.Time, lagging []matcher.La
 	return at, lagging
 }
 
-// isAhead reports whether the wall clock time t is in the future. The monotonic clock is
-// ignored.
+// isAhead reports whether the wall clock time t is in the future.
 func isAhead(t, now time.Time) bool { return t.Round(0).After(now.Round(0)) }
 
-// lookBackTo returns the time from which a stream without a position is read. bound is the
-// time up to which the stream counts as read. The result is not later than bound, so that a
-// new stream is read from its start even if it becomes readable late.
+// lookBackTo returns the time from which a stream without a position is read. It is not later than
+// bound, up to which the stream counts as read, so that a new stream is read from its start.
 func (t *Tailer) lookBackTo(bound time.Time) time.Time {
 	if t.cfg.LookBack < 0 {
 		return time.Unix(0, 0)
@@ -381,4 +374,246 @@ func (t *Tailer) lookBackTo(bound time.Time) time.Time {
 		}
 	}
 	return from
+}
+
+const (
+	maxStreams = position.MaxStreams // largest number of streams that are read
+	maxUnread  = 100                 // largest number of unread logs that are listed
+)
+
+// Positions returns the state from which Restore continues after the ingested lines. The caller
+// holds the checkpoint lock, so no line is ingested during the call.
+func (t *Tailer) Positions() json.RawMessage {
+	var s sources.Status
+	t.fillStatus(&s)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	set := position.Set{At: t.readUpTo(), Losses: s.Losses, Roots: t.roots}
+	return set.Encode(func(yield func(key string, s *position.Stream) bool) {
+		for key, c := range t.followers {
+			c.mu.Lock()
+			saved := c.saved // the value is only replaced, never changed
+			c.mu.Unlock()
+			if !yield(key, saved) {
+				return
+			}
+		}
+		for key, r := range t.restored {
+			if !yield(key, r.pos) {
+				return
+			}
+		}
+	}, len(t.followers)+len(t.restored))
+}
+
+// readUpTo returns the time from which a stream without a saved position is read.
+func (t *Tailer) readUpTo() time.Time {
+	switch {
+	case !t.watermark.IsZero():
+		return t.allReadTo().UTC()
+	case t.state:
+		return t.saved.UTC()
+	}
+	return t.cfg.Clock().UTC()
+}
+
+// allReadTo returns the watermark, or an earlier time if a stream without a position cannot be
+// read, and was read only up to that time. The caller holds mu.
+func (t *Tailer) allReadTo() time.Time {
+	at := t.watermark
+	earliest := func(upTo time.Time) {
+		if upTo.IsZero() {
+			upTo = t.began.Add(-max(t.cfg.LookBack, 0))
+		}
+		at = times.Earlier(at, upTo)
+	}
+	for _, c := range t.followers {
+		c.mu.Lock()
+		if c.saved == nil {
+			earliest(c.bound)
+		}
+		c.mu.Unlock()
+	}
+	for r := range t.refusedStreams {
+		if r.Holds {
+			earliest(r.ReadUpTo)
+		}
+	}
+	return at
+}
+
+// Restore sets the positions from which to continue. It must be called before Run.
+func (t *Tailer) Restore(b json.RawMessage) error {
+	if len(b) == 0 || string(b) == "null" {
+		return nil
+	}
+	p, err := position.Decode(b)
+	if err != nil {
+		return fmt.Errorf("restore positions: %w", err)
+	}
+	now := t.cfg.Clock()
+	t.restoreLosses(p.Losses, now)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.saved, t.state = p.At, true
+	if t.saved.After(now) {
+		t.saved = now // the clock was set back
+	}
+	for key, pos := range p.Streams {
+		t.restored[key] = &restored{pos: pos}
+	}
+	for _, tr := range t.trees {
+		if id := p.Roots[tr.root.Path]; id != "" {
+			t.roots[tr.root.Path] = id
+		}
+	}
+	return nil
+}
+
+// Status returns the state of the source.
+func (t *Tailer) Status() sources.Status {
+	now := t.cfg.Clock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := sources.Status{Name: t.cfg.Source, Up: t.up, Watermark: t.watermark}
+	s.Unread = t.listUnread(now)
+	if n := len(s.Unread) - maxUnread; n > 0 {
+		s.Unread, s.UnreadMore = s.Unread[:maxUnread], n
+	}
+	t.fillStatus(&s)
+	if !t.read && t.lags > 0 {
+		s.Error = fmt.Sprintf("none of the logs (%d) is read", len(t.followers))
+		if len(s.Unread) > 0 {
+			s.Error += ", such as " + s.Unread[0].Path + ": " + s.Unread[0].Why
+		}
+	} else if i := slices.IndexFunc(t.lagging, func(l matcher.LaggingStream) bool { return l.Labels == nil }); i >= 0 && t.lags > matcher.MaxLagging {
+		s.Error = fmt.Sprintf("%d logs of more than %d namespaces are not read, so crowsnest concludes nothing from missing lines", t.lags, matcher.MaxLagging)
+		s.Watermark = times.Earlier(s.Watermark, t.lagging[i].ReadUpTo)
+	}
+	s.Logs = len(t.followers)
+	for _, tr := range t.trees {
+		s.Logs += len(tr.refused)
+	}
+	total := t.closed
+	begun := t.opened
+	for _, c := range t.followers {
+		c.mu.Lock()
+		begun = begun && (c.begun.Load() || !c.stalled.since.IsZero())
+		v := c.view
+		v.Lines = c.counters.Lines
+		total = sources.AddCounters(total, c.counters)
+		if c.bound.Before(c.tree.foundAt) && c.stalled.since.IsZero() && !c.blocked {
+			s.Lag = max(s.Lag, now.Sub(times.Later(c.bound, t.began)))
+		}
+		c.mu.Unlock()
+		s.Streams = append(s.Streams, v)
+	}
+	t.begun = t.begun || begun
+	s.Opened = t.begun
+	if !t.up && t.opened {
+		s.Lag = max(s.Lag, now.Sub(times.Later(t.watermark, t.began)))
+	}
+	slices.SortFunc(s.Streams, func(a, b sources.StreamStatus) int { return cmp.Compare(a.Path, b.Path) })
+	s.SetCounters(total)
+	s.Idle = t.whyEmpty()
+	if s.Idle != "" {
+		s.IdleReason = sources.IdleNoLogs
+	}
+	return s
+}
+
+// whyEmpty explains why no log is followed, if a tree can be searched. The caller holds mu.
+func (t *Tailer) whyEmpty() string {
+	if !t.up || len(t.followers) > 0 {
+		return ""
+	}
+	var why []string
+	for _, tr := range t.trees {
+		if text := t.empty[tr]; text != "" {
+			why = append(why, text)
+		}
+	}
+	return strings.Join(why, "; ")
+}
+
+// listUnread lists the logs that exist but are not read, ordered by path. The caller holds mu.
+func (t *Tailer) listUnread(now time.Time) []sources.Unread {
+	out := t.unreadForShortage(now)
+	if !t.hangs.IsZero() {
+		for _, tr := range t.trees {
+			out = append(out, sources.Unread{Path: tr.root.Path, Why: "searching its folders hangs", Since: t.hangs, Holds: true})
+		}
+	}
+	for _, u := range t.failedTrees {
+		out = append(out, u)
+	}
+	for _, c := range t.followers {
+		for _, u := range c.listUnread() {
+			u.Name = c.found.name()
+			out = append(out, u)
+		}
+	}
+	for r := range t.refusedStreams {
+		out = append(out, r.Unread)
+	}
+	slices.SortFunc(out, func(a, b sources.Unread) int { return cmp.Compare(a.Path, b.Path) })
+	return out
+}
+
+// refusedStreams yields the streams and folders that are not read. The caller holds mu.
+func (t *Tailer) refusedStreams(yield func(refusedStream) bool) {
+	for _, tr := range t.trees {
+		for _, r := range tr.refused {
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// recordRefused records an unread stream of a tree. The caller holds mu.
+func (t *Tailer) recordRefused(tr *tree, s Stream) {
+	if _, known := tr.refused[s.Key]; known || len(tr.refused) >= t.cfg.streams {
+		return
+	}
+	u := sources.Unread{Path: tr.root.Abs(s.Dir), Why: s.Refused, Since: t.cfg.Clock()}
+	if s.Failed != nil {
+		u.Why, u.Holds = s.Failed.Error(), true
+		t.recordError("list", s.Failed)
+	} else {
+		t.countError("refused")
+	}
+	u.Name = s.name()
+	tr.refused[s.Key] = refusedStream{u, s.lagging(times.Earlier(t.watermark, tr.foundAt))}
+}
+
+// closeIdleFiles closes the files that were not read for the longest time, if too many are open.
+func (t *Tailer) closeIdleFiles() {
+	n := t.files.Load()
+	excess := n - t.maxOpen
+	if t.outOfFDs.Swap(false) {
+		excess = max(excess, n/2)
+	}
+	if excess <= 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	type idle struct {
+		c  *follower
+		at time.Time
+	}
+	var all []idle
+	for _, c := range t.followers {
+		c.mu.Lock()
+		if c.pinned {
+			all = append(all, idle{c, c.view.LastRead})
+		}
+		c.mu.Unlock()
+	}
+	slices.SortFunc(all, func(a, b idle) int { return a.at.Compare(b.at) })
+	for _, i := range all[:min(int(excess), len(all))] {
+		i.c.closeIdle.Store(true)
+		t.queue.add(i.c)
+	}
 }

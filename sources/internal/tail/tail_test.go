@@ -359,18 +359,13 @@ func FuzzRestore(f *testing.F) {
 		_ = tl.Restore(b)
 		tl.p = p
 		tl.hand.open(tl.p)
-		tl.queue.Open()
-		w := newWorker()
+		w := &worker{}
 		for range 3 {
 			tl.findAll(nil, true)
-			tl.pollAll()
+			tl.queueAll(false)
 			for range len(tl.followers) {
-				c, _ := tl.queue.Take()
-				again := c.runTurn(w)
-				tl.queue.Done(c, false)
-				if again {
-					tl.queue.Add(c)
-				}
+				c := tl.queue.take(t.Context())
+				tl.queue.done(c, c.runTurn(w))
 			}
 		}
 		require.NoError(t, New(Config{}).Restore(tl.Positions()))
@@ -397,8 +392,7 @@ func FuzzPieces(f *testing.F) {
 		tl := New(Config{NoWatch: true, LookBack: -1}, plainFinder(dir, "x.log"))
 		tl.p = p
 		tl.hand.open(tl.p)
-		tl.queue.Open()
-		w := newWorker()
+		w := &worker{}
 		r := rand.New(rand.NewPCG(seed, 7))
 		turn := func() {
 			tl.findAll(nil, true)
