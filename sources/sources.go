@@ -52,7 +52,7 @@ type Pipeline interface {
 	Scan(s *matcher.Stream, block []byte, commit func())
 	// Match matches one record and ingests the hits. commit is called as in Scan.
 	Match(s *matcher.Stream, rec matcher.Record, commit func())
-	// Flush matches the stream's pending partial line.
+	// Flush matches the incomplete line that the stream holds.
 	Flush(s *matcher.Stream)
 	// Ingest accepts hits that another process found, in the order of reading. find converts
 	// them to hits of the active rules. It is called once, under the checkpoint lock, and must
@@ -65,8 +65,8 @@ type Pipeline interface {
 	// matcher.MaxLagging lagging streams (see matcher.BoundLagging).
 	AdvanceWatermark(source string, t time.Time, lagging ...matcher.LaggingStream)
 	// AddMember gives a member of a source, such as one agent, its own watermark. The member's
-	// name starts with the name of the source and a slash. Adding a member again replaces what
-	// it serves and keeps its watermark.
+	// name starts with the name of the source and a slash. If the member exists, the selectors
+	// that it serves are read again, and its watermark stays.
 	AddMember(name string)
 	// RemoveMember removes a member. Decisions no longer wait for it.
 	RemoveMember(name string)
@@ -82,19 +82,19 @@ type Info struct {
 	// the clock is set.
 	Local bool
 	// Remote means that the source reads from another process, such as the Kubernetes API or
-	// Loki. While that process is down, the source is reported as blind, but this process stays
-	// ready, because a restart would not help.
+	// Loki. While that process is down, the source is reported as unable to read, but this
+	// process stays ready, because a restart would not help.
 	Remote bool
 	// Lateness is the longest delay with which a line may arrive. The engine subtracts it from
 	// the watermark that the source reports. Zero means rules.Lateness.
 	Lateness time.Duration
-	// UseRules sets the active rules of a source that reads only lines that they can match. The
-	// first call precedes Run. It must not block, and is safe for concurrent use.
+	// UseRules passes the active rules to a source that reads only lines that the rules can
+	// match. The first call precedes Run. It must not block, and is safe for concurrent use.
 	UseRules func(set *rules.Set)
-	// Images knows the images of containers; nil if the source does not know them.
+	// Images returns images of containers. nil means that the source does not know them.
 	Images Images
-	// Members are the members of the source; nil if it has none. A source with members has no
-	// watermark of its own.
+	// Members are the members of the source. nil means that it has none. A source with members
+	// has no watermark of its own.
 	Members Members
 }
 
@@ -109,8 +109,8 @@ type Members interface {
 	// is called again. The function is safe for concurrent use.
 	MemberServes(member string) func(from rules.Selector) bool
 	// Behind returns the rules of a set that some members lack or have in another version, by
-	// the name of the rule. For such a rule, missing lines of these members mean nothing. It
-	// must not block.
+	// the name of the rule. For such a rule, the absence of lines from these members is not
+	// taken into account. It must not block.
 	Behind(set *rules.Set) map[string]Behind
 	// Saved is called when the last result of Positions is on disk. If no state is saved, it
 	// is called instead of saving.
@@ -130,7 +130,7 @@ type Images interface {
 type Status struct {
 	Name   string `json:"name"`
 	Up     bool   `json:"up"`
-	Opened bool   `json:"opened"` // whether the source was up at least once
+	Opened bool   `json:"opened"` // whether the source has been up at least once
 	Error  string `json:"last_error,omitempty"`
 	// Idle explains why a working source has nothing to read. It is "" if the source has
 	// something to read. No rule can match in an idle source.
@@ -140,7 +140,7 @@ type Status struct {
 	// Absent lists the configured inputs of the source that do not exist yet.
 	Absent    []string       `json:"absent,omitempty"`
 	Watermark time.Time      `json:"proved"` // time up to which all lines were read
-	Lag       time.Duration  `json:"lag_ns"` // time since Watermark, while there is unread data
+	Lag       time.Duration  `json:"lag_ns"` // time since Watermark; zero unless there is unread data
 	Streams   []StreamStatus `json:"streams,omitempty"`
 	// Lost counts the bytes that were not read and are lost, by reason.
 	Lost map[string]int64 `json:"lost_bytes,omitempty"`
@@ -150,8 +150,8 @@ type Status struct {
 	// positions, so they survive a restart.
 	Losses map[string]Loss `json:"losses,omitempty"`
 	// LeftOut counts the objects that the source cannot remember for lack of room, by
-	// namespace. It contains the namespaces with the most, and counts all others under
-	// "others".
+	// namespace. It contains the namespaces with the most such objects, and the sum of all
+	// other namespaces under "others".
 	LeftOut map[string]int64 `json:"left_out,omitempty"`
 	// Unread are the first hundred logs that exist but are not read, ordered by path.
 	// UnreadMore is the number of further unread logs.
@@ -171,9 +171,9 @@ type Status struct {
 	// Lines is the sum of Evaluated, Dropped and the number of parts of incomplete lines.
 	// Evaluated includes Truncated and Unparsed.
 	Evaluated int64 `json:"evaluated"`
-	Dropped   int64 `json:"dropped"` // parts of lines that exceed matcher.MaxMerged
+	Dropped   int64 `json:"dropped"` // number of parts of lines that exceed matcher.MaxMerged
 	Truncated int64 `json:"truncated"`
-	Unparsed  int64 `json:"unparsed"` // lines without the envelope of their stream
+	Unparsed  int64 `json:"unparsed"` // number of lines without the envelope that their stream should have
 }
 
 // IdleReason classifies why a source has nothing to read.
@@ -183,7 +183,7 @@ type IdleReason string
 const (
 	IdleNotInstalled IdleReason = "not_installed" // the files or objects that the source reads do not exist here
 	IdleNoLogs       IdleReason = "no_logs"       // the configuration selects no logs
-	IdleUnreadable   IdleReason = "unreadable"    // logs exist, but all of them are refused
+	IdleUnreadable   IdleReason = "unreadable"    // logs exist, but the source may not read any of them
 	IdleNoLines      IdleReason = "no_lines"      // logs exist, but none ever had a line
 	IdleNoRules      IdleReason = "no_rules"      // no active rule can match a line of the source
 )
@@ -198,14 +198,15 @@ type Loss struct {
 // Condition is a problem that members of a source, such as agents, report about themselves. Its
 // texts come from the members.
 type Condition struct {
-	Alert    string            `json:"alert"` // name of the alert on the members
+	Alert    string            `json:"alert"` // name of the alert that the members report
 	Severity string            `json:"severity"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Detail   string            `json:"detail,omitempty"` // detail of one of the reports
 	Since    time.Time         `json:"since"`            // earliest start at a member
-	Count    int64             `json:"count,omitempty"`  // sum over all members; zero if not counted
-	Last     time.Time         `json:"last,omitzero"`
-	Members  []string          `json:"parts"` // members that report it, sorted
+	// sum of the occurrences at all members; zero if they are not counted
+	Count   int64     `json:"count,omitempty"`
+	Last    time.Time `json:"last,omitzero"`
+	Members []string  `json:"parts"` // names of the members that report the condition, sorted
 }
 
 // Unread is a log that exists but is not read.
@@ -228,11 +229,11 @@ type Behind struct {
 type MemberStatus struct {
 	Up        bool      `json:"up"`
 	Error     string    `json:"last_error,omitempty"`
-	Since     time.Time `json:"since"`  // time of the last contact
+	Since     time.Time `json:"since"`  // time of the last contact with the member
 	Watermark time.Time `json:"proved"` // time up to which all lines of the member were read
 	// Lagging are the streams of the member that were read only up to earlier times.
 	Lagging []matcher.LaggingStream `json:"lagging,omitempty"`
-	// Skew is how far the member's clock is ahead of ours, plus the network delay.
+	// Skew is the time by which the member's clock is ahead of ours, plus the network delay.
 	Skew time.Duration `json:"clock_skew_ns"`
 	// Refused is the time at which another member with the same name was last refused. It is
 	// zero if that never happened.
@@ -250,7 +251,6 @@ func (s *Status) SetCounters(c matcher.Counters) {
 	s.Evaluated, s.Dropped, s.Truncated, s.Unparsed = c.Evaluated, c.Dropped, c.Truncated, c.Unparsed
 }
 
-// AddCounters returns the sum of two sets of counters.
 func AddCounters(a, b matcher.Counters) matcher.Counters {
 	return matcher.Counters{
 		Lines: a.Lines + b.Lines, Bytes: a.Bytes + b.Bytes, Evaluated: a.Evaluated + b.Evaluated,

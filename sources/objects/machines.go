@@ -30,22 +30,22 @@ type Machines struct {
 // comparison is the state of the view machines. It is guarded by Source.turn. Changes of last
 // also require Source.mu.
 type comparison struct {
-	nodes, machines *reader // readers of both kinds; nil if the view is not configured
+	nodes, machines *reader // readers of Nodes and Machines; nil if they are not compared
 	at              time.Time
 	last            unpaired
 }
 
-// unpaired are the objects that had no counterpart in a comparison. It is part of the saved
-// positions.
+// unpaired are the Nodes without a Machine and the Machines without a Node in a comparison. It
+// is part of the saved positions.
 type unpaired struct {
 	Nodes    []string `json:"nodes,omitempty"`
 	Machines []string `json:"machines,omitempty"`
 }
 
-// pairing holds the fields of a Node or a Machine that are compared.
+// pairing holds the fields by which Nodes and Machines are compared.
 type pairing struct {
 	providerID                    string
-	machineNamespace, machineName string // Machine that Cluster API recorded in a Node
+	machineNamespace, machineName string // Machine that Cluster API recorded in the annotations of a Node
 	cluster, node                 string // Cluster of a Machine, and the Node that the Machine names
 }
 
@@ -76,8 +76,8 @@ func readPairing(in json.RawMessage) (*pairing, error) {
 
 func (o *object) clusterName() string { return o.namespace + "/" + o.pairing.cluster }
 
-// claimsNode reports whether a Machine claims to be the given Node. Nodes of other clusters may
-// have the same name. If both have a provider ID, it must be the same.
+// claimsNode reports whether a Machine states that it is the given Node. Nodes of other
+// clusters may have the same name. If both have a provider ID, it must be the same.
 func (o *object) claimsNode(node *object) bool {
 	if node == nil {
 		return false
@@ -97,8 +97,8 @@ func (m Machines) isPair(machine, node *object) bool {
 	return n.providerID != "" && n.providerID == machine.pairing.providerID || m.Namespace != "" && m.Namespace == machine.namespace
 }
 
-// compareMachines writes the lines of a comparison if one is due, and both kinds were read without
-// leaving out an object. The caller holds turn.
+// compareMachines writes the lines of a comparison if one is due, and if all objects of both
+// kinds are remembered. The caller holds turn.
 func (s *Source) compareMachines() {
 	c := &s.comparison
 	if c.machines == nil || c.machines.absent || c.machines.leftOut+c.nodes.leftOut > 0 || c.machines.progress.IsZero() || c.nodes.progress.IsZero() {
@@ -118,8 +118,8 @@ func (s *Source) compareMachines() {
 	s.writeLines(lines, at, func() { c.last = now })
 }
 
-// compare returns the lines of one comparison, and the objects without a counterpart. last are
-// the objects without a counterpart in the previous comparison.
+// compare returns the lines of one comparison, and the Nodes and Machines without a
+// counterpart. last is that result of the previous comparison.
 func (m Machines) compare(nodes map[string]*object, machines []*object, last unpaired) (lines []string, now unpaired) {
 	write := func(msg string, pairs ...string) { lines = append(lines, logline.Format(msg, pairs...)) }
 	own, claimed := map[string]bool{}, map[string][]string{}

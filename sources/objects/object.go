@@ -16,8 +16,8 @@ import (
 const (
 	maxConditions = 64
 	maxContainers = 64
-	maxWord       = 256 // number of bytes of a type, status, reason or holder
-	maxMessage    = 512 // number of bytes of a message or of all finalizers
+	maxWord       = 256 // largest number of bytes of a type, status, reason or holder
+	maxMessage    = 512 // largest number of bytes of a message or of all finalizers
 )
 
 // word is a text that many objects share in memory.
@@ -25,25 +25,26 @@ type word = unique.Handle[string]
 
 func internWord(s string) word { return unique.Make(text.Shorten(s, maxWord)) }
 
-// object is the part of an API object that is used for lines.
+// object holds the fields of an API object that lines contain.
 type object struct {
 	namespace, name string
 	uid             string
 	round           int       // number of the last list that contained the object
-	read            time.Time // time at which this state was read
+	read            time.Time // time at which this state of the object was read
 
 	deleted    time.Time // time of the deletion request; zero if there is none
-	finalizers string    // separated by commas
+	finalizers string    // finalizers, separated by commas
 
 	conditions []condition
 	phase      phase
 	containers []container
 	lease      *lease
-	// versions are the programs that a node runs, in the form of images such as
+	// versions are the versions of the programs on a node, in the form of images such as
 	// node/kubelet:v1.34.1.
 	versions []word
 
-	// pairing holds the fields that the view machines compares; nil for other objects.
+	// pairing holds the fields by which Nodes and Machines are compared. nil for other
+	// objects.
 	pairing *pairing
 }
 
@@ -57,8 +58,10 @@ type condition struct {
 // phase describes status.phase. Its name is "" if the object has no phase.
 type phase struct {
 	name, reason word
-	since        time.Time // time when the phase was first seen, or since which it holds according to the object
-	message      string
+	// time since which the object says the phase holds, or else the time at which the phase
+	// was first seen
+	since   time.Time
+	message string
 }
 
 // container is the state of one container of a pod.
@@ -67,13 +70,13 @@ type container struct {
 	since               time.Time
 	message             string
 	restarts            int32
-	ended               bool  // whether an instance has ended, which the following fields describe
+	ended               bool  // whether an instance of the container has ended; the following fields describe it
 	exit                int32 // exit code of that instance
 	exitReason          word
 	image               word
 }
 
-// key returns the name of an object that is unique in its kind, NAMESPACE/NAME or NAME.
+// key returns the name that identifies an object of a kind, NAMESPACE/NAME or NAME.
 func (o *object) key() string {
 	if o.namespace == "" {
 		return o.name
@@ -81,8 +84,8 @@ func (o *object) key() string {
 	return o.namespace + "/" + o.name
 }
 
-// followLast completes the state of o, which was read at t, with its previous state last, which
-// may be nil.
+// followLast completes the state of o with the previous state of the object. last is nil if
+// there is none. o was read at t.
 func (o *object) followLast(last *object, t time.Time) {
 	if o.lease != nil {
 		var before *lease
@@ -173,7 +176,7 @@ func projectObject(k kind, in json.RawMessage) (o *object, cut bool, err error) 
 	var s rawStatus
 	_ = json.Unmarshal(r.Status, &s) // a status that is not an object has none of the fields
 	o.conditions, cut = projectConditions(s)
-	since, _ := time.Parse(time.RFC3339, jsonString(s.LastUpdated)) // the time is zero if it is unknown
+	since, _ := time.Parse(time.RFC3339, jsonString(s.LastUpdated)) // an unknown time is zero
 	o.phase = phase{
 		name: internWord(jsonString(s.Phase)), reason: internWord(jsonString(s.Reason)), since: since,
 		message: text.Shorten(jsonString(s.Message), maxMessage),
@@ -212,8 +215,9 @@ func projectVersions(status json.RawMessage) (out []word) {
 	return out
 }
 
-// projectConditions reads each type of condition from the newest form that has it. The forms of
-// Cluster API may contradict each other.
+// projectConditions returns the conditions of an object. Cluster API writes conditions in
+// several forms, which may contradict each other, so each type is read from the newest form
+// that has it.
 func projectConditions(s rawStatus) (out []condition, cut bool) {
 	known := map[string]bool{}
 	old := jsonMember(s.Deprecated, "v1beta1")
@@ -230,7 +234,7 @@ func projectConditions(s rawStatus) (out []condition, cut bool) {
 				return out, true
 			}
 			known[c.Type] = true
-			since, _ := time.Parse(time.RFC3339, c.Since) // the time is zero if it is unknown
+			since, _ := time.Parse(time.RFC3339, c.Since) // an unknown time is zero
 			out = append(out, condition{
 				kind: internWord(c.Type), status: internWord(c.Status), reason: internWord(c.Reason),
 				since: since, message: text.Shorten(c.Message, maxMessage),
@@ -306,26 +310,26 @@ func projectContainer(c rawContainer) container {
 	return out
 }
 
-// leaseState is what has been proved about a Lease.
+// leaseState is the known state of a Lease.
 type leaseState uint8
 
 const (
-	leaseUnknown  leaseState = iota // the lease was seen only once, so it may be held or stale
-	leaseHeld                       // the lease was renewed while it was watched
-	leaseStale                      // the lease was not renewed within its duration
-	leaseReleased                   // the lease has no holder
+	leaseUnknown  leaseState = iota // the Lease was read only once, so it may be held or stale
+	leaseHeld                       // the Lease was renewed while it was watched
+	leaseStale                      // the Lease was not renewed within its duration
+	leaseReleased                   // the Lease has no holder
 )
 
 // lease is the remembered part of a Lease.
 type lease struct {
 	holder      word
-	valid       time.Duration // time for which a renewal is valid; zero if the lease never becomes stale
-	renewed     string        // time that the holder wrote, which is never compared with a clock
+	valid       time.Duration // duration for which a renewal is valid; zero if the Lease never becomes stale
+	renewed     string        // time of the renewal as the holder wrote it; it is never compared with a clock
 	transitions int32
 
 	state leaseState
-	// since is the time when this process first saw the renewal. The API server has answered
-	// since then.
+	// since is the time when this process first saw the renewal. Since then, the API server
+	// has not been unreachable.
 	since time.Time
 }
 
@@ -369,8 +373,8 @@ const (
 	conditionsView
 	deletingView
 	phasesView
-	containersView // phases of a pod's containers
-	machinesView   // facts that belong to no single object
+	containersView // phases of the containers of pods
+	machinesView   // facts that do not belong to a single object
 	eventsView
 )
 
@@ -381,9 +385,9 @@ func (v view) component() string {
 // fact is a fact about an object. Each fact has its own lines.
 type fact struct {
 	view view
-	name word // type of a condition or name of a container
-	// value is compared to find changes. In the line of a change, the field was is the former
-	// value.
+	name word // type of a condition, or name of a container
+	// value is compared to find changes. The line of a change contains the former value in the
+	// field was.
 	value word
 	// A change of one of the following fields is also written as a line.
 	reason word
@@ -395,7 +399,7 @@ type fact struct {
 
 func (f fact) isAbout(other fact) bool { return f.view == other.view && f.name == other.name }
 
-// hasSameLine reports whether two facts have the same line. Ages and messages are ignored.
+// hasSameLine reports whether the lines of two facts are equal except for ages and messages.
 func (f fact) hasSameLine(o fact) bool {
 	return f.value == o.value && f.reason == o.reason && f.since.Equal(o.since) && f.count == o.count && f.hidden == o.hidden
 }
@@ -424,14 +428,15 @@ func listFacts(o *object) (out []fact) {
 	return out
 }
 
-// change is a change for which a line has to be written.
+// change is a change of a fact for which a line must be written.
 type change struct {
 	fact
 	former word // the former value, or the current value if there is no former one
 	gone   bool // whether the fact no longer holds
 }
 
-// diffFacts returns how the facts about an object changed. Facts that no longer hold come first.
+// diffFacts returns the changes of the facts about an object. Facts that no longer hold come
+// first.
 func diffFacts(before []fact, o *object) (out []change) {
 	now := listFacts(o)
 	for _, f := range before {

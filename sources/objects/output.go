@@ -22,7 +22,7 @@ type output struct {
 	labels     map[string]string
 	clock      func() time.Time
 	client     *kube.Client
-	pipe       sources.Pipeline // set by run
+	pipe       sources.Pipeline // pipeline; set by run
 
 	mu      sync.Mutex // guards the following fields
 	status  sources.Status
@@ -35,7 +35,8 @@ func (k streamKey) compare(o streamKey) int {
 	return cmp.Or(cmp.Compare(k.component, o.component), cmp.Compare(k.namespace, o.namespace))
 }
 
-// stream is a stream of lines. It may be forgotten, because the next line creates a new one.
+// stream is a stream of lines. It may be dropped at any time, because the next line creates a
+// new one.
 type stream struct {
 	*matcher.Stream
 	status sources.StreamStatus // guarded by output.mu
@@ -51,8 +52,8 @@ type line struct {
 // Name returns the name in the configuration, by default the kind of the source.
 func (o *output) Name() string { return o.name }
 
-// Serves reports whether the selector can match a stream of this source. Streams have no
-// other labels than component, namespace and the configured ones.
+// Serves reports whether the selector can match a stream of this source. Streams have only the
+// labels component, namespace and the configured labels.
 func (o *output) Serves(from rules.Selector) bool {
 	return slices.ContainsFunc(o.components, func(component string) bool {
 		for _, m := range from.Matchers() {
@@ -89,8 +90,9 @@ func (o *output) withLock(f func()) {
 	f()
 }
 
-// writeLines passes lines to the pipeline. commit is called with the last line, or separately
-// if lines is empty, and mu is held during commit. Calls for the same stream must not overlap.
+// writeLines passes lines to the pipeline. It calls commit in the same checkpoint as the last
+// line, with mu held. If lines is empty, it still calls commit. Calls for the same stream must
+// not overlap.
 func (o *output) writeLines(lines []line, t time.Time, commit func()) {
 	for i, l := range lines {
 		st := o.stream(streamKey{l.view.component(), l.namespace})
@@ -134,7 +136,7 @@ func (o *output) countLost(reason, path string) {
 	o.status.Losses[reason] = sources.Loss{Count: o.status.Losses[reason].Count + 1, At: o.clock().UTC(), Path: path}
 }
 
-// copyStatus returns the status with its streams. The caller holds mu.
+// copyStatus returns a copy of the status, including the streams. The caller holds mu.
 func (o *output) copyStatus() sources.Status {
 	st := o.status
 	st.Errors, st.Losses = maps.Clone(st.Errors), maps.Clone(st.Losses)

@@ -18,8 +18,8 @@ import (
 const (
 	// lookEvery is the interval of the look-ups of a kind that the API server lacks.
 	lookEvery = time.Minute
-	// removedAfter is the time after which the objects of a missing kind count as gone. An API
-	// server that starts does not have all kinds yet.
+	// removedAfter is the time after which the objects of a missing kind count as removed. The
+	// time is needed because an API server that is starting lacks some kinds.
 	removedAfter = 3 * time.Minute
 	// maxGap is the longest time between two responses of the API server that counts in full
 	// towards the staleness of a Lease. During a longer time, holders may not have reached the
@@ -38,16 +38,16 @@ type reader struct {
 
 	// The following fields are guarded by turn.
 	round    int  // number of lists so far
-	doubted  bool // whether something has failed since the last proof of progress
+	doubted  bool // whether an error has occurred since progress last advanced
 	due      time.Time
-	progress time.Time // time up to which everything was read; zero if unknown
+	progress time.Time // time up to which all changes were read; zero if unknown
 	listed   time.Time // time at which the last list was complete
-	stop     func()    // makes the reader list everything again
+	stop     func()    // cancels the watch, so that the reader lists all objects again
 
 	// The following fields are guarded by mu, and changed only by the holder of turn.
 	objects  map[string]*object
-	restored map[string]*saved // objects of the saved state that have not been listed yet
-	stored   json.RawMessage   // encoded positions; nil if the facts have changed
+	restored map[string]*saved // objects of the saved state that have not been listed since
+	stored   json.RawMessage   // encoded positions of this kind; nil if the facts have changed
 	synced   bool
 	absent   bool // whether the API server does not have the kind
 	leftOut  int  // number of objects that are not remembered for lack of room
@@ -112,7 +112,7 @@ func (r *reader) followPath(ctx context.Context, path string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.s.turn.Lock()
-	r.progress, r.stop = time.Time{}, cancel // nothing was read at this path yet
+	r.progress, r.stop = time.Time{}, cancel // no object was read at this path yet
 	r.s.withLock(func() { r.absent = false })
 	r.s.turn.Unlock()
 	w := &kube.Watcher{Client: r.s.client, Path: path, Query: r.subject.resource.query(), Clock: r.s.cfg.Clock, Handler: r, Progress: r.provedUpTo}
@@ -166,8 +166,8 @@ func (r *reader) Changed(in json.RawMessage) error {
 	return nil
 }
 
-// replaceObject replaces the remembered state of an object and writes the changes. before are
-// the facts that were known. The caller holds turn.
+// replaceObject replaces the remembered state of an object and writes lines about its changes.
+// before are the facts that were known before. The caller holds turn.
 func (r *reader) replaceObject(o *object, before []fact, t time.Time) {
 	found := diffFacts(before, o)
 	var lines []line
@@ -194,8 +194,8 @@ func (r *reader) replaceObject(o *object, before []fact, t time.Time) {
 	})
 }
 
-// removeObject forgets an object and writes that the facts in last no longer hold. The caller
-// holds turn.
+// removeObject forgets an object and writes lines that the facts in last no longer hold. The
+// caller holds turn.
 func (r *reader) removeObject(o *object, last []fact, t time.Time) {
 	var lines []line
 	for _, f := range last {
@@ -291,14 +291,15 @@ func (r *reader) setProblem(problem string) {
 	r.s.updateStatus()
 }
 
-// provedUpTo records that everything was read up to t.
+// provedUpTo records that all changes up to t were read.
 func (r *reader) provedUpTo(t time.Time) {
 	r.s.turn.Lock()
 	defer r.s.turn.Unlock()
 	if r.subject.resource == leases {
 		r.findStaleLeases(t)
 	}
-	if !t.Before(r.due) || t.Before(r.due.Add(-2*r.s.cfg.Interval)) { // the second case means that the clock was set back
+	// the second condition means that the clock was set back
+	if !t.Before(r.due) || t.Before(r.due.Add(-2*r.s.cfg.Interval)) {
 		r.due = t.Add(r.s.cfg.Interval)
 		r.writeAll(t)
 	}
@@ -306,7 +307,7 @@ func (r *reader) provedUpTo(t time.Time) {
 	r.s.compareMachines()
 	r.s.advanceWatermark()
 	if r.leftOut > 0 && r.s.room.used <= r.s.cfg.MaxObjects*9/10 && t.Sub(r.listed) >= relistAfter {
-		r.stop() // there is room again for objects that were left out
+		r.stop() // list again, because there is room for objects that were left out
 	}
 }
 

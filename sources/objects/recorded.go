@@ -9,8 +9,8 @@ import (
 	"crowsnest/internal/times"
 )
 
-// leaseDoubt is added to the duration of a Lease before a recorded list proves that it is
-// stale. The holders in one list have different clocks.
+// leaseDoubt is added to the duration of a Lease before it counts as stale in a recorded list,
+// because the holders of Leases have different clocks.
 const leaseDoubt = time.Minute
 
 // Recorded is an object from a file.
@@ -21,7 +21,9 @@ type Recorded struct {
 
 // RecordedLine is a line about a recorded object, with labels of its stream.
 type RecordedLine struct {
-	Component, Namespace string // Namespace is "" for objects outside of namespaces
+	// kind of information (the label component), and namespace; "" for objects without a
+	// namespace
+	Component, Namespace string
 	Time                 time.Time
 	Text                 string
 }
@@ -36,7 +38,7 @@ func ReadRecorded(apiVersion, kindName string, in json.RawMessage) (*Recorded, e
 	return &Recorded{object: o, subject: subject{resource: resource, kind: kindName}}, nil
 }
 
-// pluralResource returns the plural name of a kind, formed like the API server does.
+// pluralResource returns the plural name of a kind, formed by the rules of the API server.
 func pluralResource(apiVersion, kindName string) kind {
 	name := strings.ToLower(kindName)
 	switch {
@@ -64,7 +66,7 @@ func (r *Recorded) Name() string { return r.object.name }
 func (r *Recorded) Newest() time.Time {
 	newest := r.renewed()
 	for _, f := range listFacts(r.object) {
-		if f.view != deletingView { // the deletion time may be in the future
+		if f.view != deletingView { // a deletion time may be in the future, so it is skipped
 			newest = times.Later(newest, f.since)
 		}
 	}
@@ -90,10 +92,10 @@ func (r *Recorded) Images() iter.Seq2[string, string] {
 	}
 }
 
-// Lines returns the facts that held at now, the time of the file. A fact that states since when
-// it holds also has a line for that time. listed is the newest time in the list that contained
-// the object. A Lease is stale if it was not renewed for long before listed. A Lease about
-// which nothing is proved has no line.
+// Lines returns lines about the facts that held at now, which is the time of the file. A fact
+// that states since when it holds also gets a line with that time. listed is the newest time
+// in the list that contained the object. A Lease is stale if it was not renewed for long
+// before listed. A Lease gets no line if its state is unknown.
 func (r *Recorded) Lines(now, listed time.Time) []RecordedLine {
 	r.judgeLease(now, listed)
 	var out []RecordedLine
@@ -110,7 +112,8 @@ func (r *Recorded) Lines(now, listed time.Time) []RecordedLine {
 	return out
 }
 
-// judgeLease decides about a Lease at t. listed is the newest time in its list.
+// judgeLease sets the state of a Lease at t. listed is the newest time in the list that
+// contained it.
 func (r *Recorded) judgeLease(t, listed time.Time) {
 	l := r.object.lease
 	if l == nil {

@@ -7,20 +7,21 @@ import (
 )
 
 const (
-	// maxLeftOut is the largest number of objects that are counted as left out. They take some
-	// 150 bytes each.
+	// maxLeftOut is the largest number of objects that are counted as left out. Each takes
+	// about 150 bytes.
 	maxLeftOut = 100_000
 	// maxNamespaces is the largest number of namespaces for which the status shows how many
 	// objects are left out.
 	maxNamespaces = 20
-	// otherNamespaces is the name under which the status counts the other namespaces.
+	// otherNamespaces is the name under which the status counts the objects of all other
+	// namespaces.
 	otherNamespaces = "others"
 )
 
-// room shares max_objects among namespaces. When it is full, the namespace with the most
-// objects gives up places, so no tenant can displace the objects of another. Objects outside of
-// namespaces keep their places, because tenants cannot create them. room is guarded by
-// Source.turn. Changes also require Source.mu.
+// room shares max_objects among namespaces. When it is full, an object of the namespace with
+// the most objects is forgotten, so no tenant can displace the objects of another one. Objects
+// outside of namespaces are not forgotten, because tenants cannot create them. room is guarded
+// by Source.turn. Changes also require Source.mu.
 type room struct {
 	max, used int
 	maxOut    int
@@ -38,7 +39,7 @@ type place struct {
 	key string
 }
 
-// leftOut is an object that is not remembered.
+// leftOut is an object that is not remembered for lack of room.
 type leftOut struct {
 	namespace string
 	round     int // number of the last list that contained the object
@@ -48,8 +49,8 @@ func newRoom(size int) room {
 	return room{max: size, maxOut: maxLeftOut, held: map[string]map[place]struct{}{}, out: map[place]leftOut{}, outOf: map[string]int64{}}
 }
 
-// chooseVictim returns the object to forget for another one in namespace. Its reader is nil if
-// there is room. full means that the new object is left out.
+// chooseVictim returns the object to forget so that a new object in namespace has room. Its
+// reader is nil if there is room already. full means that the new object cannot be remembered.
 func (m *room) chooseVictim(namespace string) (victim place, full bool) {
 	if m.used < m.max {
 		return place{}, false
@@ -60,7 +61,8 @@ func (m *room) chooseVictim(namespace string) (victim place, full bool) {
 			most = held
 		}
 	}
-	// An object outside of namespaces may take the place of any object in a namespace.
+	// To make room for an object outside of namespaces, any object in a namespace may be
+	// forgotten.
 	if len(most) == 0 || namespace != "" && len(m.held[namespace])+1 >= len(most) {
 		return place{}, true
 	}
@@ -89,7 +91,8 @@ func (m *room) removePlace(r *reader, o *object) {
 	}
 }
 
-// noteLeftOut records that an object is left out. It reports whether this may be new.
+// noteLeftOut records that an object is not remembered for lack of room. It reports whether
+// the object may be a new one.
 func (m *room) noteLeftOut(r *reader, o *object) bool {
 	p := place{r, o.key()}
 	_, known := m.out[p]
@@ -104,7 +107,7 @@ func (m *room) noteLeftOut(r *reader, o *object) bool {
 	return !known
 }
 
-// noteBack records that the object at p is no longer left out.
+// noteBack records that the object at p is remembered again or gone.
 func (m *room) noteBack(p place) {
 	x, known := m.out[p]
 	if !known {
@@ -117,7 +120,8 @@ func (m *room) noteBack(p place) {
 	}
 }
 
-// forgetUnlisted forgets left-out objects of a reader that its last list did not contain.
+// forgetUnlisted drops the records of left-out objects that the last list of the reader did
+// not contain.
 func (m *room) forgetUnlisted(r *reader) {
 	if r.leftOut == 0 {
 		return
@@ -129,8 +133,8 @@ func (m *room) forgetUnlisted(r *reader) {
 	}
 }
 
-// leftOutOf returns the number of objects that are left out. The namespaces with the most are
-// counted separately, and all others together.
+// leftOutOf returns the number of objects that are not remembered for lack of room. The
+// namespaces with the most such objects are counted separately, and all others together.
 func (m *room) leftOutOf() map[string]int64 {
 	if len(m.outOf) == 0 {
 		return nil

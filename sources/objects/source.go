@@ -23,12 +23,12 @@ type Source struct {
 	readers []*reader
 	pods    *reader // reader of pods; nil if pods are not read
 
-	// turn is held while lines are written or objects change. The readers share streams. turn
-	// is locked before mu.
+	// turn is held while lines are written or objects change. It serialises the readers,
+	// because they share streams. turn is locked before mu.
 	turn       sync.Mutex
 	comparison comparison
 
-	room room // shared by the objects of all readers; guarded by turn, and changed only with mu held too
+	room room // shared by the objects of all readers; guarded by turn; changes also require mu
 }
 
 // New returns a source. It does no I/O.
@@ -141,8 +141,9 @@ func (s *Source) updateStatus() {
 	st.Opened = st.Opened || st.Up
 }
 
-// advanceWatermark advances the watermark to the time up to which all kinds that the API server
-// has were read. The lines of a kind that appears have the time of reading. The caller holds turn.
+// advanceWatermark advances the watermark to the time up to which all kinds that the API
+// server has were read. A kind that appears later does not lower the watermark, because its
+// lines have the time of reading. The caller holds turn.
 func (s *Source) advanceWatermark() {
 	var at, absent time.Time
 	for _, r := range s.readers {
@@ -171,7 +172,7 @@ func (s *Source) advanceWatermark() {
 type positions struct {
 	Kinds  map[string]json.RawMessage `json:"kinds,omitempty"` // encoded kindPositions, by kind
 	Losses map[string]sources.Loss    `json:"losses,omitempty"`
-	// Machines are the objects without a counterpart in the last comparison.
+	// Machines are the Nodes and Machines without a counterpart in the last comparison.
 	Machines unpaired `json:"machines,omitzero"`
 }
 
@@ -188,7 +189,7 @@ const numbersOfFact = 4
 // saved is an object from the saved state.
 type saved struct {
 	facts []fact
-	since time.Time // start of the phase
+	since time.Time // start of the phase of the object
 	lease *lease
 }
 
@@ -207,7 +208,6 @@ func (s *Source) Positions() json.RawMessage {
 	return b
 }
 
-// encodeObjects encodes the facts that are saved. The caller holds mu.
 func (r *reader) encodeObjects() json.RawMessage {
 	out := kindPositions{Kind: r.subject.kind, Objects: make(map[string][]int64, len(r.objects))}
 	places := map[word]int64{}
@@ -251,8 +251,9 @@ func (r *reader) encodeObjects() json.RawMessage {
 	return b
 }
 
-// isQuiet reports whether no alert can be about the object, so that a restart need not find its
-// end. This is so for pods that run or have completed. There may be many of them.
+// isQuiet reports whether no alert can be about the object. Such an object, a pod that runs or
+// has completed, need not be saved, because a restart need not detect its end. There may be
+// many such pods.
 func (o *object) isQuiet() bool {
 	return o.containers != nil && o.deleted.IsZero() && (o.phase.name == internWord("Running") || o.phase.name == internWord("Succeeded")) &&
 		!slices.ContainsFunc(o.containers, func(c container) bool {

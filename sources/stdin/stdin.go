@@ -20,7 +20,7 @@ import (
 
 const (
 	blockSize = 256 << 10 // size of a block of whole lines
-	keepSize  = 64 << 10  // number of bytes that are kept of a longer line
+	keepSize  = 64 << 10  // number of bytes of a longer line that are kept
 	idleAfter = time.Second
 )
 
@@ -31,8 +31,8 @@ type Config struct {
 	// Labels are the labels of the lines.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 
-	// Reader is the pipe. The daemon uses standard input. If Reader is an io.Closer, Run closes
-	// it at the end.
+	// Reader is the pipe. The daemon uses standard input. If Reader is an io.Closer, Run
+	// closes it when it stops.
 	Reader io.Reader `yaml:"-"`
 	// Clock replaces time.Now in tests.
 	Clock func() time.Time `yaml:"-"`
@@ -178,7 +178,7 @@ func (l *lines) addRead(data []byte, failed error) (over bool, err error) {
 	l.moved = s.cfg.Clock()
 	l.addBytes(data)
 	if errors.Is(failed, io.EOF) {
-		if len(l.buf) > 0 { // an unterminated rest is a line
+		if len(l.buf) > 0 { // an unterminated rest counts as a line
 			l.flushBytes(len(l.buf))
 		}
 		l.p.Flush(s.stream)
@@ -192,8 +192,8 @@ func (l *lines) addRead(data []byte, failed error) (over bool, err error) {
 	return false, nil
 }
 
-// handleIdle matches an incomplete line of a pipe without new data. The whole line is matched
-// when its end arrives. An open pipe without new data counts as completely read.
+// handleIdle matches an incomplete line if the pipe has no new data. When the rest of the line
+// arrives, the whole line is matched. An open pipe without new data counts as completely read.
 func (l *lines) handleIdle() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

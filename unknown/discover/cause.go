@@ -11,7 +11,7 @@ type cause struct {
 	// key is equal for equal causes. It is the text of the cause in lower case, without names
 	// and punctuation.
 	key string
-	// words are the sorted words that distinguish this cause from others.
+	// words are the distinctive words of this cause, sorted.
 	words []string
 	// remote reports that the text after the cause only describes how a request failed, such
 	// as a timeout. All requests of a module that fail for this cause fail to reach the same
@@ -39,13 +39,13 @@ func causeIn(message, err string) cause {
 	return cause{key: withoutGaps.Replace(text), words: distinctiveWords(text), remote: end < len(parts)}
 }
 
-// withoutGaps makes different spellings of a text equal, such as "leader election" and
+// withoutGaps removes characters in which spellings differ, as in "leader election" and
 // "leaderelection".
 var withoutGaps = strings.NewReplacer(" ", "", "-", "", `"`, "")
 
-// unifyPlaceholders makes all placeholders equal. The same value can have different
-// placeholders, because it may be quoted in only one of two lines, or contain digits in only
-// one of them.
+// unifyPlaceholders replaces every placeholder by the same one. The same value can have
+// different placeholders, because it may be quoted in only one of two lines, or contain digits
+// in only one of them.
 func unifyPlaceholders(text string) string {
 	var b strings.Builder
 	for {
@@ -78,8 +78,8 @@ func distinctive(parts []string) bool {
 	return n >= minWords
 }
 
-// distinctiveWords returns the sorted words that distinguish a text from others. "name=value"
-// counts as two words.
+// distinctiveWords returns the words of a text that distinguish it from other texts, sorted.
+// "name=value" counts as two words.
 func distinctiveWords(text string) []string {
 	var out []string
 	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '=' }) {
@@ -100,11 +100,11 @@ func (c *cause) similar(o *cause) bool {
 	return both >= minWords && jaccard(both, len(c.words), len(o.words)) >= sameCause
 }
 
-// jaccard returns the share of common elements of two lists. a and b are their lengths, and
-// both is the number of common elements.
+// jaccard returns the Jaccard index of two sets, which is the share of common elements. a and
+// b are the sizes of the sets, and both is the number of common elements.
 func jaccard(both, a, b int) float64 { return float64(both) / float64(a+b-both) }
 
-// common counts the elements that two sorted lists share.
+// common returns the number of elements that two sorted lists share.
 func common[T cmp.Ordered](a, b []T) int {
 	both := 0
 	for i, k := 0, 0; i < len(a) && k < len(b); {
@@ -122,7 +122,7 @@ func common[T cmp.Ordered](a, b []T) int {
 }
 
 // transports are the beginnings of parts of an error that state how a request failed, but not
-// which request.
+// which request failed.
 var transports = []string{
 	"get ", "post ", "put ", "patch ", "delete ", "dial ", "read ", "write ", "connect ", "context ", "eof", "unexpected eof", "i/o ",
 	"net/http", "rpc error", "connection refused", "connection reset", "connection timed", "connection error", "connection closed",

@@ -17,11 +17,11 @@ type Complaint struct {
 	// Key identifies the pattern. Lines that differ only in the parts that placeholders replace
 	// have equal keys.
 	Key uint64
-	// Line is the line, truncated to maxComplaint bytes.
+	// Line is the text of the line, truncated to maxComplaint bytes.
 	Line redact.Text
 	// Object names the object that the line is about. It is empty if the line names none.
 	Object redact.Text
-	// Words is the severity of the wording, from 0 (none) to 3.
+	// Words is the severity of the words in the line, from 0 (none) to 3.
 	Words int
 	// Passes reports that such a failure usually ends by itself, such as a conflict of an
 	// optimistic lock.
@@ -29,19 +29,19 @@ type Complaint struct {
 	// Waits reports that nothing has failed, because the line only says that the program waits.
 	Waits bool
 	// Retries reports that the program will try again. Awaits reports that something is not
-	// there yet. Both are independent of what else the line says.
+	// there yet. Both may be set together with any other field.
 	Retries, Awaits bool
-	// Named reports that a field of the line is labelled as an error.
+	// Named reports that a field of the line is named like an error, such as err.
 	Named bool
 	// Ends reports that the program or a part of it ended, by a panic, a fatal record, or a
 	// record that says so.
 	Ends bool
 	// Thing is the first name in a line without an Object, such as the name of a device. It is
-	// empty if the line has none. The names may differ between lines about the same failure.
+	// empty if the line has no name. Lines about the same failure may have different names.
 	Thing redact.Text
 }
 
-// Urgent reports whether the level of the line is an error, or its words amount to one.
+// Urgent reports whether the line is an error by its level or by its words.
 func (c *Complaint) Urgent() bool {
 	return c.Level >= levelError || c.Level >= levelUnknown && c.Words >= int(ordinary)
 }
@@ -55,19 +55,19 @@ type ComplaintReader struct {
 	lines  lineReader
 	masked []byte
 	spans  []span
-	zeros  bool       // whether the masked texts contain zeros
+	zeros  bool       // whether r.masked contains zeros, which key masks too
 	raw    string     // last line that was read
-	first  string     // first line of raw if its other lines are the error
-	read   parsedLine // fields of raw, not truncated
+	first  string     // first line of raw, if the error is in the other lines
+	read   parsedLine // parsed form of raw, not truncated
 }
 
 // maxComplaint bounds the part of a line that is read, in bytes.
 const maxComplaint = 16 << 10
 
 // Read reads a line, or a record of several lines, without its envelope, and describes the
-// error that it reports. ok is false if it reports none, or if it continues an earlier line.
-// The original line decides whether it reports an error, but all texts come from the redacted
-// line. If the level of a line is harmless, the line counts only if an object fails or waits.
+// error that it reports. ok is false if the line reports no error or continues an earlier
+// line. Read examines the original line, but takes all texts from the redacted line. If the
+// level of a line is harmless, the line counts only if an object fails or waits.
 func (r *ComplaintReader) Read(line string, red *redact.Redactor) (c Complaint, ok bool) {
 	c, ok = r.judge(line)
 	if !ok || c.Level == levelDebug || c.Level < levelWarning && !c.Waits && c.Words < int(ordinary) || r.judgeEnd(&c) {
@@ -80,7 +80,7 @@ func (r *ComplaintReader) Read(line string, red *redact.Redactor) (c Complaint, 
 // judge reads a line like Read, but sets no texts. It accepts every level and every word that
 // complains. The Key equals the Key that Read sets, unless the line contains secrets.
 func (r *ComplaintReader) judge(line string) (c Complaint, ok bool) {
-	if len(line) > maxComplaint { // the last word is dropped, because it may be half of a secret
+	if len(line) > maxComplaint { // drop the last word, because it may be half of a secret
 		line = line[:1+strings.LastIndexAny(line[:maxComplaint], " \n")]
 	}
 	crash := strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")
@@ -97,7 +97,7 @@ func (r *ComplaintReader) judge(line string) (c Complaint, ok bool) {
 	message, err := r.texts()
 	r.mask(message, err)
 	var j judgement
-	j.judge(r.masked) // "0 errors" does not complain
+	j.judge(r.masked) // the masked text still contains zeros, so that "0 errors" is no complaint
 	c.Level, c.Words, c.Named = r.read.Level, int(j.weight), r.read.Named
 	c.Passes, c.Retries, c.Awaits = j.patience&transient != 0, j.patience&retries != 0, j.patience&waits != 0
 	c.Waits = c.Level < levelWarning && j.weight == 0 && c.Awaits
@@ -108,15 +108,16 @@ func (r *ComplaintReader) judge(line string) (c Complaint, ok bool) {
 	return c, true
 }
 
-// judgeEnd sets c.Ends, which says whether the program ended. judge must have returned c last.
-// left means that the line only says that a client left, which is not a failure.
+// judgeEnd sets c.Ends, which says whether the program ended. c must be the last result of
+// judge. left means that the line only says that a client disconnected, which is not a
+// failure.
 func (r *ComplaintReader) judgeEnd(c *Complaint) (left bool) {
 	message, err := r.texts()
 	c.Ends = c.Level == levelFatal || ends(message) || ends(err)
 	return !c.Ends && clientLeft(firstLine(r.read.Message, len(r.read.Message)), r.read.Error)
 }
 
-// describe sets the texts and the key of c. judge must have returned c last.
+// describe sets the texts and the key of c. c must be the last result of judge.
 func (r *ComplaintReader) describe(c *Complaint, red *redact.Redactor) {
 	raw := r.raw
 	if c.Line = red.Text(raw); string(c.Line) != raw {
@@ -159,7 +160,7 @@ func (r *ComplaintReader) parse(line string) (parsedLine, string) {
 	return p, line
 }
 
-// mask writes the message and its error to r.masked, with placeholders for the parts that vary.
+// mask writes the message and its error to r.masked. Placeholders replace the parts that vary.
 func (r *ComplaintReader) mask(message, err string) {
 	r.zeros = false
 	r.masked = r.append(message, err, false)
@@ -214,8 +215,8 @@ func (r *ComplaintReader) Template(red *redact.Redactor) (message, err redact.Te
 // times and numbers of attempts, vary from line to line.
 var objectKeys = []string{"namespace", "name", "key", "object", "node", "pod", "cluster", "machine", "volume", "application"}
 
-// object returns the object of the last line. It is the object in the line's fields, or else
-// the first name in the message or in the error.
+// object returns the object of the last line. It takes the object from the line's fields, or
+// else the first name in the message or the error.
 func (r *ComplaintReader) object(line string) string {
 	r.lines.reset(line)
 	name := ""
@@ -262,7 +263,7 @@ func (r *ComplaintReader) thing() string {
 }
 
 // Similar reports whether two patterns, in the form that Template returns, report the same
-// failure. Most of their fixed words must be equal, and all words that complain.
+// failure. Most of their fixed words must be equal, and all words that indicate a failure.
 func Similar(a, b string) bool {
 	x, y := distinctiveWords(strings.ToLower(a)), distinctiveWords(strings.ToLower(b))
 	if len(x) == 0 || len(y) == 0 {

@@ -2,13 +2,13 @@
 // line into a rule.
 //
 // The production matcher reads the lines and returns those that no part of a rule matches.
-// ComplaintReader judges each of these lines, for discover and for the daemon. A line complains
-// by its level or by its wording. Placeholders replace the words that vary. Lines that are
-// equal after this have one pattern, and patterns that differ in few words are joined. Patterns
-// with the same cause form one group. One rule matches the whole group where possible. The
-// ranking puts severity before frequency, and new patterns before permanent ones. It demotes
-// groups of a component that already has higher groups. All memory is bounded, and the report
-// counts the patterns that were evicted.
+// ComplaintReader judges each of these lines, for discover and for the daemon. A line that
+// reports an error, by its level or by its words, is a complaint. Placeholders replace the
+// words that vary. Lines that are equal afterwards form one pattern, and patterns that differ
+// in few words are joined. Patterns with the same cause form one group. One rule matches the
+// whole group where possible. The ranking puts severity before frequency, and new patterns
+// before permanent ones. It demotes groups of a component that already has higher groups. All
+// memory is bounded, and the report counts the patterns that were evicted.
 package discover
 
 import (
@@ -33,15 +33,15 @@ type Input struct {
 	Open func() (io.ReadCloser, error)
 }
 
-// Options say how lines are read. The zero value is ready.
+// Options set how lines are read. The zero value is ready.
 type Options struct {
-	// Lenient makes a label that an input lacks satisfy every selector.
+	// Lenient makes every selector accept an input that lacks the label.
 	Lenient bool
 	// Now supplies the year for timestamps without a year.
 	Now time.Time
 	// Redactor hides secrets in reports. If it is nil, secrets are shown.
 	Redactor *redact.Redactor
-	// Patterns is the maximum number of patterns in memory. Zero stands for defaultPatterns.
+	// Patterns is the maximum number of patterns in memory. Zero means defaultPatterns.
 	Patterns int
 }
 
@@ -56,8 +56,8 @@ type Finder struct {
 	numbers    map[string]int  // number of each stream with a complaint, by the name of the stream
 	owners     []*component    // component of each stream, by the number of the stream
 	components map[string]*component
-	used       int64  // number of lines that were counted for patterns
-	report     Report // result so far, with counts only
+	used       int64  // number of lines that were counted for a pattern
+	report     Report // result so far, which contains only counts
 	// onCount, if not nil, is called for every line that is counted for a pattern.
 	onCount func(key uint64, input string, line int64)
 }
@@ -84,16 +84,17 @@ func New(set *rules.Set, opt Options) (*Finder, error) {
 
 type stream struct {
 	*matcher.Stream
-	name        string // name by which streams are counted
+	name        string // name of the stream, by which it is counted
 	input       string
 	home        *component
-	linesBefore int64 // number of lines of the component before this stream
-	matched     int64 // number of the newest line that a rule matched
+	linesBefore int64 // number of lines of the component before the first line of this stream
+	matched     int64 // number of the newest line that matched a rule
 }
 
 const blockSize = 256 << 10
 
-// Read reads an input to its end. If it fails midway, the lines that it has read still count.
+// Read reads an input to its end. If Read fails, the lines that it has already read still
+// count.
 func (f *Finder) Read(in Input) error {
 	rc, err := in.Open()
 	if err != nil {
@@ -146,8 +147,8 @@ func (f *Finder) closeStream(s *stream) {
 	f.report.Dropped += c.Dropped
 }
 
-// countLines counts the lines of a part of a stream that rules match, and those that no rule
-// matches.
+// countLines counts the lines of a part of a stream. hits are lines that rules match, and
+// lines are the ones that no rule matches.
 func (f *Finder) countLines(s *stream, hits []matcher.Hit, lines []matcher.Complaint) {
 	for i := range hits {
 		if h := &hits[i]; h.LineNumber != s.matched {
@@ -168,10 +169,10 @@ func (f *Finder) countLines(s *stream, hits []matcher.Hit, lines []matcher.Compl
 	}
 }
 
-// countLine counts a line that no rule matches if it reports an error.
+// countLine counts a line that matches no rule, if the line reports an error.
 func (f *Finder) countLine(s *stream, l *matcher.Complaint) {
 	text := l.Line
-	if l.LineNumber == 1 { // the first line cannot continue an earlier one
+	if l.LineNumber == 1 { // the first line cannot continue another line
 		text = strings.TrimLeft(text, " \t")
 	}
 	c, ok := f.reader.judge(text)
@@ -216,7 +217,7 @@ func (f *Finder) countLine(s *stream, l *matcher.Complaint) {
 // maxExample bounds the length of a stored example, in bytes.
 const maxExample = 4 << 10
 
-// newPattern returns a new pattern for c. judge must have returned c last.
+// newPattern returns a new pattern for c. c must be the last result of judge.
 func (f *Finder) newPattern(c *Complaint, s *stream, l *matcher.Complaint) *pattern {
 	harmless := f.reader.judgeEnd(c)
 	f.reader.describe(c, f.opt.Redactor)
@@ -227,7 +228,7 @@ func (f *Finder) newPattern(c *Complaint, s *stream, l *matcher.Complaint) *patt
 	first, _, _ := strings.Cut(string(p.err), lineSeparator)
 	p.template, p.err = p.template.Clone(), p.err[:len(first)].Clone()
 	p.Object, p.Thing = "", ""
-	// A peer that closes a connection early is usually a client that left.
+	// A peer that closes a connection early is usually a client that disconnected.
 	p.Passes = p.Passes || strings.HasSuffix(string(p.template+p.err), "broken pipe")
 	p.module = f.reader.lines.module(l.Line)
 	return p

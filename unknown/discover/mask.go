@@ -15,11 +15,11 @@ const (
 	maskAddress  = "<ip>"
 	maskURL      = "<url>"
 	maskPath     = "<path>"
-	maskObject   = "<obj>" // namespace/name or Kind/name
+	maskObject   = "<obj>" // an object, in the form namespace/name or Kind/name
 	maskName     = "<name>"
-	maskID       = "<id>" // UUIDs, hashes and generated names
+	maskID       = "<id>" // a UUID, a hash or a generated name
 	maskType     = "<type>"
-	maskAny      = "<*>" // words that differed between lines of a pattern
+	maskAny      = "<*>" // a word that differed between lines of a pattern
 	maskSecret   = redact.Mask
 )
 
@@ -129,7 +129,7 @@ func appendWord(dst []span, text string, start, end int) []span {
 		return append(dst, span{start, end, mask})
 	}
 	if strings.Count(word, ":") > 1 {
-		return append(dst, span{start, end, maskName}) // such as system:serviceaccount:ns:name
+		return append(dst, span{start, end, maskName}) // a name such as system:serviceaccount:ns:name
 	}
 	k := start + strings.IndexByte(word, ':')
 	if k > start {
@@ -285,7 +285,7 @@ func appendMasked(dst []byte, buf *[]span, text string) []byte {
 
 // appendSpans is appendMasked for a text that is already divided into spans.
 func appendSpans(dst []byte, all []span, text string) []byte {
-	last, token := len(dst), len(dst) // starts of the previous and of the current token
+	last, token := len(dst), len(dst) // start of the previous token, start of the current token
 	end := func() {
 		switch {
 		case token == len(dst):
@@ -304,7 +304,7 @@ func appendSpans(dst []byte, all []span, text string) []byte {
 			dst = append(dst, s.mask...)
 		case s.end == s.start+1 && text[s.start] <= ' ':
 			end()
-		case s.end == s.start+1 && text[s.start] == '\\': // drops the backslashes before nested quotes
+		case s.end == s.start+1 && text[s.start] == '\\': // omit backslashes before nested quotes
 		default:
 			dst = append(dst, text[s.start:s.end]...)
 		}
@@ -321,9 +321,9 @@ func isMask(token []byte) bool {
 	return len(t) > 2 && t[0] == '<' && bytes.IndexByte(t, '>') == len(t)-1
 }
 
-// volatile reports whether a value differs each time that something happens, such as a number,
-// a time, a duration, an address with a port, a UID or a hash. With such a value in its key, a
-// rule would send an alert for each line.
+// volatile reports whether a value is of a type that changes from event to event, such as a
+// number, a time, a duration, an address with a port, a UID or a hash. With such a value in
+// its key, a rule would send an alert for each line.
 func volatile(value string) bool {
 	for part := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == '/' }) {
 		switch classify(part) {

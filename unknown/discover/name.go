@@ -39,12 +39,12 @@ var fillers = []string{
 	"this", "that", "it", "its", "yet", "still", "while", "when", "as",
 }
 
-// attempts are phrases with which programs begin to say that something did not work.
+// attempts are phrases with which a message begins that something failed.
 var attempts = [][]string{
 	{"failed", "to"}, {"failure", "to"}, {"unable", "to"}, {"cannot"}, {"can't"}, {"could", "not"}, {"couldn't"}, {"can", "not"}, {"error"}, {"errors"}, {"failed"},
 }
 
-// nonObjects are labels of objects that say nothing about the kind of the object.
+// nonObjects are labels of objects that do not show the kind of the object.
 var nonObjects = []string{"object", "name", "key", "lock", "request", "resource", "kind", "controller", "queue"}
 
 // AlertName derives the name of an alert from the cause that a line states. It consists of the
@@ -92,8 +92,9 @@ func AlertName(component string, p *Proposal, taken map[string]bool) string {
 	return unique
 }
 
-// nameText returns the text that says what is wrong. It is the last part of the error that
-// complains, or else the last part. If there is no error, the parts are those of the message.
+// nameText returns the text that says what is wrong. It is the last part of the error with a
+// word that indicates a failure, or else the last part. If there is no error, it is a part of
+// the message.
 func (p *Proposal) nameText() string {
 	for _, part := range []string{p.err, p.message} {
 		last, best := "", ""
@@ -120,8 +121,8 @@ func words(text string) []string {
 	return slices.DeleteFunc(all, func(w string) bool { return strings.Trim(w, "'") == "" })
 }
 
-// camel joins words in CamelCase, up to n bytes. Words before the first one that begins with a
-// letter are dropped.
+// camel joins words in CamelCase, up to n bytes. It drops leading words that do not begin with
+// a letter.
 func camel(words []string, n int) string {
 	var b strings.Builder
 	for _, w := range words {

@@ -2,16 +2,16 @@ package discover
 
 import "time"
 
-// Points and limits for ranking complaints by the time when they occur. Time is measured in
-// lines of the component, because the lines of excerpts often have no times, or nearly the same
-// time.
+// Points and limits for ranking complaints by the time at which they occur. Time is measured
+// in lines of the component, because the lines of an excerpt often have no times, or almost
+// equal times.
 const (
 	// newPoints is added for a complaint that begins after a long time in which its component,
 	// or most other components, wrote lines without it.
 	newPoints = 2.0
 	// quietLines is the number of lines that the component must have written before the
-	// complaint, because a short excerpt proves nothing. quietBefore is the time for which
-	// other components must have written lines.
+	// complaint, because the absence of a complaint from a short excerpt proves nothing.
+	// quietBefore is the time for which other components must have written lines.
 	quietLines  = 200
 	quietBefore = 10 * time.Minute
 	// quietGaps is a factor. The complaint must have been absent for longer than this multiple
@@ -54,8 +54,8 @@ func (c *component) saw(t time.Time) {
 	}
 }
 
-// windows counts the windows in which a pattern occurred. A window is a span of time or of
-// lines.
+// windows counts the windows that contain a line of a pattern. A window is a span of time or a
+// number of lines.
 type windows struct {
 	newest, count int64
 }
@@ -92,8 +92,8 @@ func (x *positions) add(o *positions) {
 	x.windows.count = max(x.windows.count, o.windows.count)
 }
 
-// saw extends the time range of a pattern to t, the time of a line. t is zero if the line
-// states no time.
+// saw extends the time range of a pattern to t, the time of a line. A zero t means that the
+// line has no time.
 func (p *pattern) saw(t time.Time) {
 	if t.IsZero() {
 		return
@@ -141,8 +141,8 @@ func (g *group) ranFor() time.Duration {
 	return out.last.Sub(out.first)
 }
 
-// othersRan reports whether at least half of the components, and at least three, wrote lines
-// before and after t.
+// othersRan reports whether at least half of the components, and at least three of them, wrote
+// lines before and after t.
 func (f *Finder) othersRan(t time.Time) bool {
 	if t.IsZero() {
 		return false

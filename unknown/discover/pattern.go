@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// defaultPatterns is the default maximum of patterns in memory. It is far more than anybody
-	// reads.
+	// defaultPatterns is the default maximum of patterns in memory. It is far more than people
+	// will read.
 	defaultPatterns = 5000
 	// shapeWords is the number of leading words that must be equal before two patterns are
 	// compared. Their numbers of words must be equal, too. A message usually states the event
@@ -24,11 +24,11 @@ const (
 	// algorithm Drain uses 0.4 for raw lines. Here placeholders have already made numbers and
 	// names equal, so different words mostly indicate different failures.
 	similarity = 0.7
-	// maxWords bounds the number of words that are compared.
+	// maxWords is the largest number of words of a message that are compared.
 	maxWords = 80
-	// maxCompared bounds the number of patterns with which one pattern is compared.
+	// maxCompared is the largest number of patterns with which one pattern is compared.
 	maxCompared = 64
-	// maxStreams bounds the number of streams that are distinguished for one pattern.
+	// maxStreams is the largest number of streams that are counted separately for one pattern.
 	maxStreams = 64
 )
 
@@ -40,7 +40,7 @@ const errorSeparator = "\x1f"
 type pattern struct {
 	Complaint
 	template, err redact.Text
-	harmless      bool   // the lines only say that a client left
+	harmless      bool   // whether the lines only say that a client disconnected
 	module        string // module of the program that wrote the lines
 	input         string
 	number        int64
@@ -48,9 +48,9 @@ type pattern struct {
 
 	count       int64
 	waiting     int64 // number of lines that only report a wait
-	streams     []int // stream numbers, in order of first occurrence; at most maxStreams
+	streams     []int // numbers of the streams, in order of first occurrence; at most maxStreams
 	first, last time.Time
-	periods     windows // windows of time that contain a line
+	periods     windows // spans of time that contain a line
 	home        *component
 	position    positions
 	spells      spells
@@ -99,14 +99,15 @@ func (p *pattern) stuck() bool {
 }
 
 // idle reports whether the pattern is no failure. Either its lines only report a wait that is
-// not long, or they only say that a client left.
+// not long, or they only say that a client disconnected.
 func (p *pattern) idle() bool { return p.harmless || p.waiting == p.count && !p.stuck() }
 
 func (p *pattern) passes() bool {
 	return p.Passes || !p.stuck() && (p.Retries || p.Awaits && p.Words == 0)
 }
 
-// waitedLong reports whether the lines report a wait that takes long.
+// waitedLong reports whether the lines report a wait, and repeat for so long that something is
+// stuck.
 func (p *pattern) waitedLong() bool { return p.Awaits && p.Words < int(ordinary) && p.stuck() }
 
 // severity returns the severity of the words. A long wait counts as a failure.
@@ -120,7 +121,7 @@ func (p *pattern) severity() int {
 // patterns holds the patterns of the lines that have been read.
 type patterns struct {
 	limit int
-	byKey map[uint64]*pattern // several keys may lead to one pattern
+	byKey map[uint64]*pattern // patterns by key; several keys may refer to the same pattern
 
 	evicted, evictedLines int64
 }
@@ -140,8 +141,8 @@ func (x *patterns) all() (out []*pattern) {
 	return out
 }
 
-// add adds a pattern. If there is no room, it first joins similar patterns and then drops those
-// whose newest line was read the longest time ago.
+// add adds a pattern. If there is no room, it first joins similar patterns and then drops the
+// patterns whose newest line was read the longest time ago.
 func (x *patterns) add(key uint64, p *pattern) {
 	if len(x.byKey) >= x.limit {
 		kept := x.join()
@@ -195,7 +196,8 @@ next:
 	return out
 }
 
-// vary replaces the words of a pattern that differ from others by a placeholder.
+// vary replaces each word of the pattern that differs from the word in others by a
+// placeholder.
 func (p *pattern) vary(words, others []string) {
 	for i := range words {
 		if words[i] != others[i] {
@@ -207,7 +209,8 @@ func (p *pattern) vary(words, others []string) {
 	p.err = p.err.Map(func(string) string { return strings.TrimSpace(err) })
 }
 
-// bucketOf returns the part of a message that all messages of one pattern have in common.
+// bucketOf returns a key of a message. Messages with different keys never belong to the same
+// pattern.
 func bucketOf(words []string) string {
 	key := []byte{byte(len(words))}
 	for _, w := range words[:min(shapeWords, len(words))] {
@@ -220,8 +223,8 @@ func bucketOf(words []string) string {
 }
 
 // differs reports whether two texts with the same number of words report different failures.
-// Words that complain must be equal in both texts, because "refused" and "denied" are different
-// failures.
+// Words that indicate a failure must be equal in both texts, because "refused" and "denied"
+// are different failures.
 func differs(a, b []string, severeA, severeB []bool) bool {
 	most := int(float64(len(a)) * (1 - similarity))
 	for i := range a {
@@ -235,11 +238,11 @@ func differs(a, b []string, severeA, severeB []bool) bool {
 	return false
 }
 
-// zero is the only number that is not replaced by a placeholder, because "failed: 0" is not a
-// failure.
+// zero is the only number that is not replaced by a placeholder, because "failed: 0" does not
+// report a failure.
 const zero = "0"
 
-// complaintWords reports, for each word, whether it complains.
+// complaintWords reports, for each word, whether it indicates a failure.
 func complaintWords(words []string) []bool {
 	out := make([]bool, len(words))
 	for i, w := range words {
@@ -252,20 +255,21 @@ func complaintWords(words []string) []bool {
 
 // Limits of repetition.
 const (
-	// stuckAfter is how long a message must repeat to indicate that something is stuck.
+	// stuckAfter is the time for which a message must repeat to show that something is stuck.
 	stuckAfter = 10 * time.Minute
-	// maxSilence is the silence that ends a spell, because rules consider a failure resolved
-	// after that time.
+	// maxSilence is the longest pause within a spell. After a longer pause, rules consider the
+	// failure resolved.
 	maxSilence = 15 * time.Minute
-	// stuckCount is the number of repetitions that indicate that something is stuck if the
+	// stuckCount is the number of repetitions that show that something is stuck if the
 	// messages have no timestamps.
 	stuckCount = 10
-	// maxSpells bounds the number of objects that are tracked for one pattern at the same time.
+	// maxSpells is the largest number of objects that are tracked for one pattern at the same
+	// time.
 	maxSpells = 16
 )
 
-// spells measures how long a message repeats for the same object. It is harmless that a hundred
-// clusters wait for a minute each, but not that one cluster waits for an hour.
+// spells measures the time for which a message repeats for the same object. A hundred clusters
+// that wait for a minute each are harmless, but one cluster that waits for an hour is not.
 type spells struct {
 	all       []spell // spells in progress, at most maxSpells, in any order
 	longest   time.Duration
@@ -279,8 +283,8 @@ type spell struct {
 	count       int
 }
 
-// count counts a line about an object. t is zero for a line without a timestamp. A spell that
-// goes on is tracked to its end, however many other objects there are.
+// count counts a line about an object. t is zero for a line without a timestamp. A spell in
+// progress is not displaced by other objects.
 func (x *spells) count(object uint64, t time.Time) {
 	k := slices.IndexFunc(x.all, func(s spell) bool { return s.object == object })
 	switch {

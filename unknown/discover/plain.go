@@ -2,8 +2,8 @@ package discover
 
 import "strings"
 
-// maxPrefixes is the number of words that may precede a level. They are up to three words for a
-// time, a host, a unit and a container.
+// maxPrefixes is the number of words that may precede a level. These words are a time (up to
+// three words), a host, a unit and a container.
 const maxPrefixes = 6
 
 // findLevel finds the level in a line without fields, and returns the text after
@@ -27,7 +27,7 @@ func findLevel(line string) (Level, string, bool) {
 		}
 		if n == 0 && len(word) > 1 && word[len(word)-1] == ':' {
 			if l, ok := levelOf(word[:len(word)-1]); ok && len(word) > 2 {
-				return l, line, true // "Error: x" is a message without a level before it
+				return l, line, true // in "Error: x", "Error" is a part of the message
 			}
 		}
 		rest = strings.TrimLeft(after, " \t")
@@ -35,8 +35,8 @@ func findLevel(line string) (Level, string, bool) {
 	return levelUnknown, "", false
 }
 
-// levelWord reports whether a word is a level. A level is in brackets, in capitals, one letter
-// before a bar, or a numeric verbosity of zap.
+// levelWord reports whether a word is a level. A level is a word in brackets or capitals, one
+// letter before a bar, or a numeric verbosity of zap.
 func levelWord(word, after string) (Level, bool) {
 	bare, _, _ := strings.Cut(strings.Trim(word, "[]<>():|"), "][") // Calico writes [ERROR][57]
 	if strings.HasPrefix(bare, "lvl-") || strings.HasPrefix(bare, "Level(") {
@@ -120,7 +120,7 @@ func SyslogIdentifier(line string) string {
 	}
 	head, _, ok := strings.Cut(line, ": ")
 	fields := strings.Fields(head)
-	if !ok || len(fields) != 5 { // month, day, time, host and program
+	if !ok || len(fields) != 5 { // the five words are month, day, time, host and program
 		return ""
 	}
 	name, pid, ok := strings.Cut(strings.TrimSuffix(fields[4], "]"), "[")

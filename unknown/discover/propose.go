@@ -15,44 +15,43 @@ type Proposal struct {
 	// Texts are fixed texts of the message and its error. A line must contain all of them.
 	Texts []string
 	// Regex captures the object in the text of the line, in a group named Object. It is empty
-	// if Object is a field, or if there is no object.
+	// if the object comes from a field or if there is no object.
 	Regex string
 	// Field is the field from which FieldRegex captures Object. Both are empty if Object is not
 	// captured from a field.
 	Field, FieldRegex string
-	// Object is the name that the line's object has in the key of the rule. It is empty if the
-	// line names no object.
+	// Object is the name under which the rule captures the line's object for its key. It is
+	// empty if the line names no object.
 	Object string
 	// Value is the name of the object in Line.
 	Value string
 	// Level is the level of the line.
 	Level Level
-	// Waits reports that the line says that something is not there yet or is tried again. Only
-	// a line that repeats for long is then a failure.
+	// Waits reports that the line says that something is missing or is tried again. Only a
+	// line that repeats for a long time is then a failure.
 	Waits bool
-	// Line is the example from which the rule was made. Other is a line of the same kind with
-	// other values, or "" if no part of Line varies. OtherValue is the name of the object in
-	// Other.
+	// Line is the example from which the rule was made. Other is the same line with other
+	// values, or "" if no part of Line varies. OtherValue is the name of the object in Other.
 	Line, Other, OtherValue string
 
-	message, err string // message of the line and its error
+	message, err string // message of the line, and its error
 }
 
 // maxTestLine bounds the length of the lines in tests, in bytes, because a rule file is limited
 // to 1 MiB.
 const maxTestLine = 2 << 10
 
-// longestText returns the longest of the texts, which is the most distinctive one.
+// longestText returns the longest text, which is the most distinctive one.
 func (p *Proposal) longestText() string {
 	return slices.MaxFunc(p.Texts, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
 }
 
-// minText is the minimum length of a text to search for.
+// minText is the shortest length of a text that a rule searches for, in bytes.
 const minText = 8
 
-// Propose returns rules for a line, the most specific one first. Each of them matches the line.
-// It returns nil if the line contains no fixed text to search for. The line must be without its
-// envelope.
+// Propose returns rules for a line, the most specific rule first. Each of them matches the
+// line. It returns nil if the line contains no fixed text to search for. The line must be
+// without its envelope.
 func Propose(line string) []Proposal { return propose(line, "") }
 
 // ProposeFor returns rules for the example of a pattern, see Propose. It does not use texts
@@ -89,15 +88,15 @@ func propose(line, template string) []Proposal {
 func waitsFor(r parsedLine) bool {
 	var buf []span
 	var j judgement
-	// A wait that timed out is over.
+	// If a wait timed out, the program no longer waits.
 	text := strings.ReplaceAll(r.Message+" "+r.Error, "timed out waiting for", "timed out")
 	j.judge(appendMasked(nil, &buf, text))
 	return j.patience&(waits|retries) != 0 && j.weight < severe && r.Level < levelFatal
 }
 
-// fixedTexts returns the longest fixed text of the message and the longest one of the error. It
-// returns both, because the message "Reconciler error" alone would match too much, and other
-// programs may log the same error.
+// fixedTexts returns the longest fixed text of the message and the longest fixed text of the
+// error. It returns both, because the message "Reconciler error" alone would match too much,
+// and other programs may log the same error.
 func fixedTexts(line, template string, r parsedLine) []string {
 	var out []string
 	for _, part := range []string{r.Message, r.Error} {
@@ -112,7 +111,8 @@ func fixedTexts(line, template string, r parsedLine) []string {
 }
 
 // fixedText returns a fixed text of part that the line contains verbatim. It prefers the first
-// text that complains about more than the network, and otherwise takes the longest one.
+// text with a word that indicates more than a network failure, and otherwise takes the longest
+// text.
 func fixedText(line, template, part string) string {
 	longest := ""
 	for _, text := range runs(part) {
@@ -131,9 +131,9 @@ func fixedText(line, template, part string) string {
 	return longest
 }
 
-// within returns the longest run of words of text that the line contains and, unless it is
-// empty, the template. The words may be separated in the line by color codes, and some of them
-// may vary between the lines of the pattern.
+// within returns the longest sequence of words of text that the line contains. Unless template
+// is empty, the template must contain the sequence too. The words may be separated in the line
+// by color codes, and some of them may vary between the lines of the pattern.
 func within(line, template, text string) string {
 	ok := func(part string) bool {
 		return strings.Contains(line, part) && (template == "" || strings.Contains(template, part))
@@ -155,7 +155,7 @@ func within(line, template, text string) string {
 	return best
 }
 
-// runs returns the fixed texts between the parts that vary.
+// runs returns the parts of text that do not vary.
 func runs(text string) []string {
 	var out []string
 	start := 0
@@ -184,7 +184,8 @@ var objectFields = []string{
 	"deployment", "request", "resource", "webhook", "crd", "kind", "key", "queue", "controller",
 }
 
-// pathFields are names of fields whose slashes belong to paths.
+// pathFields are names of fields with values in which a slash does not separate a namespace
+// from a name.
 var pathFields = []string{"caller", "source", "file", "path", "location", "dir", "image", "logger", "ts", "time", "date", "apiVersion", "gvk", "stack"}
 
 var (

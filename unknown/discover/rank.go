@@ -14,25 +14,25 @@ import (
 
 // Pattern stands for the lines that report the same error and that no rule matches.
 type Pattern struct {
-	// ID is equal in all runs for the same template.
+	// ID identifies the template. It is the same in every run.
 	ID string `json:"id"`
-	// Template is the message with placeholders. Error is the error in the lines with
-	// placeholders, or "" if they state none.
+	// Template is the message with placeholders. Error is the lines' error with placeholders,
+	// or "" if they state no error.
 	Template redact.Text `json:"template"`
 	Error    redact.Text `json:"error,omitempty"`
 	// Level is the highest level of the pattern's lines.
 	Level Level `json:"level"`
 	Count int64 `json:"count"`
-	// Streams is the number of streams with the pattern, up to a limit. MoreStreams reports
-	// that the limit was reached.
+	// Streams is the number of streams with the pattern, up to a limit. MoreStreams is set if
+	// the limit was reached.
 	Streams     int  `json:"streams"`
 	MoreStreams bool `json:"more_streams,omitempty"`
 	// First and Last are the earliest and the latest timestamp of the lines. They are nil if no
 	// line has a timestamp.
 	First *time.Time `json:"first,omitempty"`
 	Last  *time.Time `json:"last,omitempty"`
-	// Score is the rank of the pattern, where higher is more urgent. Why gives the reasons for
-	// it.
+	// Score is the urgency of the pattern. A higher score is more urgent. Why gives the
+	// reasons for it.
 	Score float64  `json:"score,omitempty"`
 	Why   []string `json:"why,omitempty"`
 	// Example is the first line of the pattern, without its envelope. Input, LineNumber and
@@ -66,20 +66,20 @@ type Report struct {
 }
 
 // Points of the ranking. Level and wording outweigh any realistic number of lines, because
-// harmless lines repeat as often as others.
+// harmless lines repeat as often as other lines.
 const (
-	perLine       = 0.6 // for each factor of ten in the number of lines
+	perLine       = 0.6 // points for each factor of ten in the number of lines
 	maxFrequency  = 1.8
-	perStream     = 1.0 // for each factor of ten in the number of streams
-	namedPoints   = 0.5 // for an error in a line whose level is harmless
+	perStream     = 1.0 // points for each factor of ten in the number of streams
+	namedPoints   = 0.5 // points for an error in a line whose level is harmless
 	passingPoints = -1.0
-	retryPoints   = -0.5 // for a program that tries again, because the next attempt may succeed
+	retryPoints   = -0.5 // points for a program that tries again, because the next attempt may succeed
 	// perCause is added for each cause in a message such as "action: reason: reason". A failed
 	// operation reports its cause, whereas a mere remark has none.
 	perCause  = 0.2
 	maxCauses = 5
 	// perComponent is added each time the number of higher groups of the same component
-	// doubles, so that a component with many complaints does not hide the others.
+	// doubles, so that a component with many complaints does not hide other components.
 	perComponent = -1.5
 	// otherModule is the weight of a higher group if it belongs to another module of the
 	// component.
@@ -97,7 +97,7 @@ type group struct {
 	members []*pattern // patterns of the group, the most urgent first
 	cause   cause
 	module  string  // module of the first member
-	all     pattern // sums over the members
+	all     pattern // sum of the counts of all members
 	owners  []*component
 	// base is the sum of the group's own points. score is base plus the demotion for higher
 	// groups.
@@ -106,8 +106,8 @@ type group struct {
 	why          []string
 }
 
-// Report returns the ranked patterns so far, with secrets hidden. It returns those with at
-// least minCount lines, and at most top of them unless top is 0.
+// Report returns the ranked patterns so far, with secrets hidden. It returns at most top
+// patterns with at least minCount lines. If top is 0, it returns all of them.
 func (f *Finder) Report(minCount int64, top int) Report {
 	out := f.report
 	ranked := f.rank()
@@ -143,7 +143,7 @@ func (p *pattern) export(counts *pattern) Pattern {
 	}
 }
 
-// stated returns a time in UTC, or nil for the zero time.
+// stated returns t in UTC, or nil if t is zero.
 func stated(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -179,10 +179,10 @@ func (f *Finder) rank() []*group {
 	return diversify(all)
 }
 
-// maxMerged bounds the number of groups with which one group is compared.
+// maxMerged is the largest number of groups with which one group is compared.
 const maxMerged = 500
 
-// merge merges each group into a higher one whose cause is nearly the same, if there is one.
+// merge merges each group into a higher group with nearly the same cause, if there is one.
 func (f *Finder) merge(all []*group) (out []*group) {
 next:
 	for _, g := range all {
@@ -199,7 +199,7 @@ next:
 }
 
 // sameOutage reports whether both groups show that the same module cannot reach a server, in
-// mostly the same streams. They may be failures of different steps.
+// mostly the same streams. The failed steps may be different.
 func (g *group) sameOutage(o *group) bool {
 	if !g.cause.remote || !o.cause.remote || g.module == "" || g.module != o.module {
 		return false
@@ -285,14 +285,14 @@ func (g *group) addPoints(points float64, why string, args ...any) {
 	g.score = g.base
 }
 
-// compareGroups orders groups by score, and then by properties that are equal in all runs.
+// compareGroups orders groups by score, and then by properties that are the same in every run.
 func compareGroups(a, b *group) int {
 	p, q := a.members[0], b.members[0]
 	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.all.count, a.all.count), strings.Compare(string(p.template+p.err), string(q.template+q.err)))
 }
 
-// maxDiverse is the number of groups whose order takes the components of higher groups into
-// account. The cost is quadratic, and nobody reads further.
+// maxDiverse is the number of groups for whose order diversify considers the components of
+// higher groups. The cost is quadratic, and people do not read more groups.
 const maxDiverse = 300
 
 // diversify orders the groups. It repeatedly takes the group with the highest score and lowers
@@ -316,7 +316,8 @@ func diversify(rest []*group) []*group {
 	return append(out, rest...)
 }
 
-// addAbove counts the higher group o by the share of the components that both groups have.
+// addAbove counts the higher group o. The weight is the share of the components that both
+// groups have in common.
 func (g *group) addAbove(o *group) {
 	both := 0
 	for _, c := range g.owners {

@@ -13,16 +13,16 @@ type parsedLine struct {
 	Level   Level
 	Message string
 	Error   string
-	// Named reports that a field of the line is labelled as an error.
+	// Named reports that a field of the line is named like an error, such as err.
 	Named bool
-	// Opens reports that the error follows on the next lines, because klog logs a text of
-	// several lines in this way.
+	// Opens reports that the error is on the next lines, which is how klog logs a text of
+	// several lines.
 	Opens bool
 }
 
 // Limits of the parser, in bytes.
 const (
-	maxHead    = 256 // length of the prefixes before the program's own text
+	maxHead    = 256 // largest length of the prefixes before the program's own text
 	maxMessage = 512
 	maxError   = 1024
 )
@@ -100,7 +100,7 @@ func (r *lineReader) parse(line, whole string) parsedLine {
 	return r.plain(line, whole)
 }
 
-// reset makes the field reader read another line.
+// reset makes r.fields read another line.
 func (r *lineReader) reset(line string) {
 	r.line = append(r.line[:0], line...)
 	r.fields.Reset(r.line)
@@ -171,7 +171,7 @@ func (r *lineReader) error(out *parsedLine) {
 }
 
 // whole returns the full value of a field that contains unescaped quotes, as in err="node "a"
-// not found". Such a line has passed through a shell.
+// not found". A line loses its escapes if it passes through a shell.
 func (r *lineReader) whole(value string) string {
 	line := string(r.line)
 	k := strings.Index(line, `="`+value+`"`)
@@ -202,8 +202,8 @@ func startsField(text string) bool {
 	return n > 1 && n < len(text) && text[n] == '='
 }
 
-// object parses a JSON object. It returns false if the object has no message, because it is
-// then not a log line.
+// object parses a JSON object. It returns false if the object has no message, because such an
+// object is not a log line.
 func (r *lineReader) object(line string) (parsedLine, bool) {
 	r.reset(line)
 	msg, ok := r.lookup(messageKeys)
@@ -293,7 +293,7 @@ func (r *lineReader) klog(line string, h header) parsedLine {
 	out := parsedLine{Level: h.level}
 	rest := strings.TrimLeft(line[h.end:], " ")
 	if k := strings.Index(rest, "\t{\""); k > 0 && rest[len(rest)-1] == '}' {
-		rest = rest[:k] // the rest are fields of the program that relayed this line
+		rest = rest[:k] // the fields after it belong to the program that relayed this line
 	}
 	r.reset("x.go:1] " + rest)
 	msg, ok := r.lookup(messageKeys[:1])
@@ -364,7 +364,7 @@ func unquotedCause(fields, cause string) string {
 }
 
 // firstLine returns the first non-empty line, truncated to n bytes. It appends the second line
-// if the first one only announces it, as "2 errors occurred:" does.
+// if the first line only introduces it, such as "2 errors occurred:".
 func firstLine(text string, n int) string {
 	text = strings.TrimLeft(text, " \t\n")
 	if k := strings.IndexByte(text, '\n'); k >= 0 {
@@ -380,8 +380,8 @@ func firstLine(text string, n int) string {
 // color matches a color code of a terminal.
 var color = lazyre.New(`\x1b\[[0-9;]*[A-Za-z]?`)
 
-// eventWarning is the type of the events that may indicate a failure. Event recorders log all
-// events at level info, whatever their type.
+// eventWarning is the type of the events that may indicate a failure. Event recorders log
+// events of every type at level info.
 const eventWarning = "Warning"
 
 // warn raises the level to warning if kind is the type of a warning event.

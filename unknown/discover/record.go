@@ -17,7 +17,7 @@ func Essence(record string) string {
 
 // telling returns the lines of a record without the frames of stack traces.
 func telling(record string) (out []string) {
-	source := false // whether the next line is source code below a frame of Python
+	source := false // whether the next line is source code below a frame of a Python traceback
 	for line := range strings.SplitSeq(record, "\n") {
 		line = strings.TrimSpace(line)
 		switch {
@@ -37,7 +37,7 @@ func telling(record string) (out []string) {
 func isStackFrame(line string) bool {
 	switch {
 	case strings.HasPrefix(line, "[signal "):
-		return false // the line states the cause
+		return false // such a line states the cause, although it looks like a frame
 	case strings.HasPrefix(line, "at "), strings.HasPrefix(line, "... "):
 		return true
 	case strings.IndexByte(line, ' ') < 0:
@@ -66,7 +66,7 @@ func causeOf(record string) string {
 	return cause
 }
 
-// endings are phrases of a program that ends because of the failure that it reports.
+// endings are phrases with which a program says that it ends because of the failure.
 var endings = []string{
 	"exit with error", "exited with error", "exiting with error", "exit with an error", "exiting due to", "problem running manager",
 	"panic: ", "observed a panic",
@@ -78,17 +78,17 @@ func ends(text string) bool {
 	return containsAny(text, endings) && !containsAny(text, aborted)
 }
 
-// canceled are ends of errors that say that the client went away.
+// canceled are final parts of errors that say that the client disconnected.
 var canceled = []string{
 	"context canceled", "context cancelled", "io: read/write on closed pipe", "websocket: close sent", "client disconnected",
 	"websocket: close 1000 (normal)", "websocket: close 1001 (going away)", "websocket: close 1005 (no status)",
 }
 
-// aborted are panics with which Go's HTTP server ends a response for which nobody waits.
+// aborted are panics with which Go's HTTP server ends a response that no client waits for.
 var aborted = []string{"http: abort handler", "killing connection/stream because serving request timed out"}
 
-// cut are ends of errors about a connection that the other side closed. That side is the client
-// only while a request is answered or relayed.
+// cut are final parts of errors about a connection that the other side closed. That side is
+// the client only while a request is answered or relayed.
 var (
 	cut     = []string{"broken pipe", "connection reset by peer"}
 	answers = []string{
@@ -107,7 +107,8 @@ func clientLeft(message, err string) bool {
 	}
 	end := strings.TrimRight(whole, " \t\n.,;:!\"'`)]}")
 	for _, text := range canceled {
-		// Websockets wrap the reason in parentheses, of which the last one has been removed.
+		// Code for websockets puts the reason in parentheses, and the last parenthesis has
+		// been removed.
 		if strings.HasSuffix(end, strings.TrimRight(text, ")")) {
 			return !containsAny(whole, ownFault)
 		}
@@ -129,8 +130,8 @@ func containsAny(text string, all []string) bool {
 	return false
 }
 
-// continuation reports whether a line continues the previous line. It is part of a stack trace,
-// or indented.
+// continuation reports whether a line continues the previous line. Such a line is part of a
+// stack trace, or is indented.
 func continuation(line string) bool {
 	if line == "" || line[0] == '\t' || strings.HasPrefix(line, "    ") {
 		return true
@@ -138,7 +139,7 @@ func continuation(line string) bool {
 	line = trimPrefix(strings.TrimSpace(line))
 	switch {
 	case strings.HasPrefix(line, "[signal "):
-		return true // part of a panic
+		return true // the line is part of a panic
 	case strings.IndexAny(line, " \t") < 0 && line != "" && line[0] != '{':
 		return true // a single word carries no message; most are functions in a stack trace
 	case strings.HasPrefix(line, "goroutine ") && strings.Contains(line, "["), strings.HasPrefix(line, "created by "):
@@ -146,7 +147,7 @@ func continuation(line string) bool {
 	case strings.Contains(line, ".go:") && strings.Contains(line, " +0x"):
 		return true
 	}
-	// a function call with arguments, such as pkg.(*T).f(0xc0000, {0x1, 0x2})
+	// The line may be a function call with arguments, such as pkg.(*T).f(0xc0000, {0x1, 0x2}).
 	open := strings.IndexAny(line, " {")
 	call := strings.Index(line, "(0x")
 	if call < 0 {

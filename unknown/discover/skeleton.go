@@ -12,7 +12,7 @@ import (
 // RuleSkeleton is the input from which one rule of a pack is written.
 type RuleSkeleton struct {
 	Alert    string
-	Severity string // empty if the severity follows from the level of the line
+	Severity string // severity of the rule; empty if it follows from the level of the line
 	// Label and Value select the streams. If Label is empty, the rule has a placeholder for the
 	// container, which the author must replace.
 	Label, Value string
@@ -28,7 +28,7 @@ type RuleSkeleton struct {
 // placeholderContainer is the container in a rule for unknown streams.
 const placeholderContainer = "NAME-OF-THE-CONTAINER"
 
-// Skeleton writes a pack. The pack passes check and test if the proposals are correct.
+// Skeleton writes a pack. The pack passes its checks and tests if the proposals are correct.
 func Skeleton(pack string, all []RuleSkeleton) string {
 	var rules strings.Builder
 	for i := range all {
@@ -88,8 +88,8 @@ func SeverityOf(l Level) string {
 	return "warning"
 }
 
-// A line that reports a wait must repeat for longer than the quiet time that ends the failure,
-// so that a single line does not fire.
+// A wait must repeat for longer than the quiet time that ends the failure. Otherwise a single
+// line would make the rule fire.
 const (
 	repeatFor = 15 * time.Minute
 	quietFor  = 10 * time.Minute
@@ -100,10 +100,11 @@ type writer struct {
 	strings.Builder
 	s            *RuleSkeleton
 	wroteExample bool // whether the example line has been written
-	// place is the label that says where a stream is. home and away are two of its values.
+	// place is the label that shows the origin of a stream. home and away are two values of
+	// this label.
 	place, home, away string
 	repeats           bool          // whether lines must repeat before the rule fires
-	fires             time.Duration // time in a test when the rule fires
+	fires             time.Duration // time in a test at which the rule fires
 }
 
 func (s *RuleSkeleton) write() string {
@@ -178,8 +179,8 @@ func (w *writer) match() {
 	w.f("\n")
 }
 
-// allTests writes a test for each condition of the rule. The test would fail without the
-// condition.
+// allTests writes a test for each condition of the rule. Each test fails if its condition is
+// removed from the rule.
 func (w *writer) allTests() {
 	p := &w.s.Proposal
 	w.f("  tests:\n")
@@ -229,7 +230,8 @@ func (w *writer) test(name, value, input string, expect ...string) {
 	w.f("  - name: %s\n    stream: %s\n    input: [%s]\n    expect: [%s]\n", quoted(name), stream, input, strings.Join(expect, ", "))
 }
 
-// input writes a line that arrives. A line that must repeat does so until after the rule fires.
+// input writes a line that arrives in a test. If the line must repeat, it writes repetitions
+// until after the rule has fired.
 func (w *writer) input(sep, line, place string) string {
 	more := ""
 	if w.repeats {
@@ -239,7 +241,7 @@ func (w *writer) input(sep, line, place string) string {
 		more += ", labels: {" + w.place + ": " + place + "}"
 	}
 	text := quoted(line)
-	if line == w.s.Proposal.Line { // the line is written in full once, and then as a YAML alias
+	if line == w.s.Proposal.Line { // the line is written in full once, and afterwards as a YAML alias
 		if text = "&" + w.s.Alert + " " + text; w.wroteExample {
 			text = "*" + w.s.Alert
 		}

@@ -1,33 +1,34 @@
 package discover
 
 import (
-	_ "embed" // needed for words.txt
+	_ "embed" // embeds words.txt
 	"strings"
 )
 
 // weight is the severity of a word. Zero means that the word does not indicate a failure.
 type weight int8
 
-// The weights of words. A soft word by itself only hints at a failure.
+// The weights of words. A single soft word does not yet indicate a failure.
 const (
 	soft     weight = 1
 	ordinary weight = 2
 	severe   weight = 3
 )
 
-// patience classifies by its wording how a failure usually ends.
+// patience is a class of failures by the way in which they usually end, which their wording
+// shows.
 type patience uint8
 
 const (
-	// transient marks a failure that ends by itself, however often it occurs.
+	// transient marks a failure that ends by itself, even if it occurs often.
 	transient patience = 1 << iota
-	// retries marks a failure whose next attempt may succeed. If the message repeats for long,
-	// it did not.
+	// retries marks a failure whose next attempt may succeed. If the message repeats for a
+	// long time, no attempt has succeeded.
 	retries
 	// waits marks that nothing has failed, but something is still missing. If the message
-	// repeats for long, it may never come.
+	// repeats for a long time, it may never come.
 	waits
-	// idleWait marks that the awaited event need not happen. It cancels waits.
+	// idleWait marks a wait for an event that need not happen. It cancels waits.
 	idleWait
 )
 
@@ -38,7 +39,7 @@ var wordList string
 // end by themselves.
 var complaints = parseWords(wordList)
 
-// rating is the meaning of a word.
+// rating is the rated meaning of a word.
 type rating struct {
 	weight   weight
 	patience patience
@@ -47,8 +48,9 @@ type rating struct {
 // lexicon holds words and pairs of words with their ratings. It is immutable.
 type lexicon struct {
 	ratings map[string]rating
-	// lengths has, for each pair of first and last byte, a bit for each length of a word in
-	// ratings. It saves most lookups, because few words of logs are in the lexicon.
+	// lengths has a set of bits for each pair of first and last byte. A bit says that ratings
+	// has a word of this length. The bits avoid most lookups, because few words of logs are in
+	// the lexicon.
 	lengths [1 << 10]uint64
 }
 
@@ -95,11 +97,12 @@ func (x *lexicon) of(word []byte) rating {
 type judgement struct {
 	weight   weight
 	patience patience
-	softKind [4]byte // first bytes of the first soft word; a soft word by itself only hints at a failure
+	softKind [4]byte // first bytes of the first soft word, because a single soft word does not yet indicate a failure
 }
 
-// addWeight adds the weight of a word that complains. Two different soft words weigh as much as
-// an ordinary one, so "not ready" alone is harmless, but "not ready, timeout" is not.
+// addWeight adds the weight of a word that indicates a failure. Two different soft words weigh
+// as much as an ordinary one, so "not ready" alone is harmless, but "not ready, timeout" is
+// not.
 func (j *judgement) addWeight(word []byte, w weight) {
 	if w == soft {
 		var start [4]byte
@@ -118,12 +121,12 @@ func (j *judgement) addWeight(word []byte, w weight) {
 const maxWord = 24
 
 // judge rates the words of a text. It recognizes that "no errors", "not yet expired",
-// "error=<nil>" and "failed: 0" do not complain.
+// "error=<nil>" and "failed: 0" do not report a failure.
 func (j *judgement) judge(text []byte) {
 	var buf [2*maxWord + 1]byte
 	start, n, negated := 0, 0, false // buf[:start] holds the previous word and a space
 	for i := 0; i <= len(text); i++ {
-		// The parts of CrashLoopBackOff and NotFound are words, too.
+		// The parts of CamelCase words such as CrashLoopBackOff are rated as words, too.
 		camel := i > 0 && i < len(text) && n > 0 && upper(text[i]) && letter(text[i-1]) && !upper(text[i-1])
 		if i < len(text) && wordByte(text, i) && !camel {
 			if n < maxWord {

@@ -10,16 +10,16 @@ import (
 	"crowsnest/redact"
 )
 
-// maxOfAlert bounds the number of patterns in one alert.
+// maxOfAlert is the largest number of patterns in one alert.
 const maxOfAlert = 4
 
 type alert struct {
 	StartsAt int64       `json:"starts_at"`
 	FiredAt  int64       `json:"fired_at"`
-	Last     int64       `json:"last"` // time of the newest line
+	Last     int64       `json:"last"` // time of the newest line, in Unix seconds
 	Cause    cause       `json:"cause"`
 	Object   redact.Text `json:"object,omitempty"`
-	Patterns []uint64    `json:"patterns"` // keys of the patterns, beginning with the one that fired first
+	Patterns []uint64    `json:"patterns"` // keys of the patterns; the first one made the alert fire
 }
 
 // fire opens the alert of the component in which f was found.
@@ -36,8 +36,8 @@ func (s *Sentinel) fire(f *finding, now int64) episodes.Episode {
 	return s.episode(c)
 }
 
-// follows updates the open alert of a component. Further failures join the alert. It ends when
-// all its failures are quiet.
+// follows updates the open alert of a component. Further failures join the alert. The alert
+// ends when all of its failures are quiet.
 func (s *Sentinel) follows(c *component, found []finding, now, proved int64) []episodes.Episode {
 	a := c.alert
 	for _, key := range a.Patterns {
@@ -76,7 +76,7 @@ func (a *alert) leads(f *finding) {
 	}
 }
 
-// ended ends the alert of a component and returns its last state.
+// ended ends the alert of a component. It returns the alert's last state.
 func (s *Sentinel) ended(c *component, why episodes.Reason, t, now int64) episodes.Episode {
 	x := s.episode(c)
 	x.State, x.Reason = episodes.StateResolved, why

@@ -16,7 +16,7 @@ import (
 	"crowsnest/unknown/discover"
 )
 
-// maxPods bounds the number of pods that are remembered for one component.
+// maxPods is the largest number of pods that are remembered for one component.
 const maxPods = 8
 
 // nameLabels are the labels that name a component, in the order of preference.
@@ -29,19 +29,19 @@ type component struct {
 	party  string
 	// infrastructure is set if the namespace belongs to the infrastructure.
 	infrastructure bool
-	since          int64 // time when its first line was read
+	since          int64 // time at which the component's first line was read, in Unix seconds
 	podsSeen       []podSeen
 	image          string
-	previousImage  string // image before the current one
-	imageAt        int64  // time since which it has had the current image
+	previousImage  string // image before the current one; "" if there was none
+	imageAt        int64  // time since which the component has had its current image
 	ignored        bool
 	gone           bool                   // whether the component was forgotten
-	patterns       *quota.Cache[*pattern] // nil if it has never complained
-	alert          *alert                 // nil if it has no open alert
-	last           int64                  // time when its last alert fired
+	patterns       *quota.Cache[*pattern] // patterns of complaints; nil if there were none
+	alert          *alert                 // open alert; nil if there is none
+	last           int64                  // time at which the component's last alert fired
 }
 
-// podSeen is a pod and the time since which its lines are read.
+// podSeen is a pod, with the time since which its lines are read.
 type podSeen struct {
 	Name  string `json:"name"`
 	Since int64  `json:"since"`
@@ -92,13 +92,14 @@ func (s *Sentinel) class(namespace string) quota.Class {
 	return quota.Ordinary
 }
 
-// infrastructure reports whether a party is a namespace of the infrastructure.
+// infrastructure reports whether a party, which is a namespace of a cluster, belongs to the
+// infrastructure.
 func (s *Sentinel) infrastructure(party string) bool {
 	return s.class(party[strings.LastIndexByte(party, '/')+1:]) == quota.Infrastructure
 }
 
-// component returns the component with these labels, which it adds if necessary. The component
-// has been read at least since the time since.
+// component returns the component with these labels, and adds it if it does not exist. since
+// is a time from which on the component has been read.
 func (s *Sentinel) component(labels map[string]string, since int64) *component {
 	group := s.components[s.class(labels["namespace"])]
 	key := keyOf(labels)
@@ -118,7 +119,7 @@ func (s *Sentinel) component(labels map[string]string, since int64) *component {
 	return c
 }
 
-// use marks a component as the most recently used one of its namespace.
+// use marks a component as the most recently used component of its namespace.
 func (s *Sentinel) use(c *component) {
 	group := s.components[s.class(c.namespace())]
 	if x := group.Items[c.key]; x != nil {
@@ -140,7 +141,7 @@ func partyOf(labels map[string]string) string {
 	return labels["namespace"]
 }
 
-// pod records that a pod is read, and returns the time since which it is read.
+// pod records that the lines of a pod are read, and returns the time since when.
 func (c *component) pod(name string, since int64) int64 {
 	if k := slices.IndexFunc(c.podsSeen, func(p podSeen) bool { return p.Name == name }); k >= 0 {
 		p := &c.podsSeen[k]
@@ -163,8 +164,8 @@ func (c *component) runs(image string, t int64) {
 	c.image = text.Truncate(redact.Sanitise(image), 200)
 }
 
-// pattern returns the pattern of x, which it adds if the component does not have it. s.reader
-// must have read the line of x last.
+// pattern returns the pattern of x, and adds it if the component does not have it. The line of
+// x must be the last line that s.reader read.
 func (s *Sentinel) pattern(c *component, x *discover.Complaint) *pattern {
 	group := s.patternsOf(c)
 	key := string(binary.BigEndian.AppendUint64(nil, x.Key))
@@ -193,7 +194,7 @@ func (c *component) resize(p *pattern) {
 	}
 }
 
-// maxTemplate and maxLine bound the length of the texts of a pattern, in bytes.
+// maxTemplate and maxLine limit the length of the texts of a pattern, in bytes.
 const (
 	maxTemplate = 400
 	maxLine     = 1 << 10
@@ -204,7 +205,7 @@ func shorten(t redact.Text) redact.Text {
 	return text.TruncateMiddle(redact.Sanitise(t), maxTemplate).Clone()
 }
 
-// formForRule returns a line in the form in which it is kept for writing a rule.
+// formForRule returns the form of a line that is kept to write a rule later.
 func formForRule(line redact.Text) redact.Text {
 	if end := strings.IndexByte(string(line), '\n'); end >= 0 {
 		line = line[:end]

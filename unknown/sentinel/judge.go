@@ -12,17 +12,19 @@ import (
 
 // Times in seconds that decide when a pattern is a failure and when the failure is over.
 const (
-	// known is how long a component must have been read before a pattern in it counts as new.
+	// known is the time for which a component must have been read before one of its patterns
+	// counts as new.
 	known = 3600
-	// quiet is how long a pattern must be proved to be absent before its failure is over.
+	// quiet is the time for which no line of a pattern may have been written before its
+	// failure counts as over.
 	quiet = 1800
 	day   = 24 * 3600
-	// renotifyAfter is how long no second notification is sent for the same pattern.
+	// renotifyAfter is the time after which the same pattern may cause another notification.
 	renotifyAfter = 7 * day
 )
 
-// newNeeds is the repetition that a new pattern needs before it fires. Retries that succeed
-// have ended by then.
+// newNeeds is the repetition that a new pattern needs before it fires. By then, a program
+// whose retries succeed has stopped retrying.
 var newNeeds = chain{count: 3, span: 2}
 
 // Proof returns the time up to which all lines of streams with these labels have been read. It
@@ -42,7 +44,7 @@ type finding struct {
 	component *component
 	pattern   *pattern
 	cause     cause
-	run       *run // repetition for one object; set if the cause is persists
+	run       *run // repetition for one object; set only if the pattern persists
 }
 
 func (f *finding) since() int64 {
@@ -52,8 +54,8 @@ func (f *finding) since() int64 {
 	return max(f.pattern.First, f.run.began())
 }
 
-// compare orders findings by what a person should see first. A pattern with which the program
-// ended comes first.
+// compare orders findings, the most important first. A pattern that ended the program comes
+// first.
 func (f *finding) compare(o *finding) int {
 	a, b := f.pattern, o.pattern
 	if a.Ends != b.Ends {
@@ -68,7 +70,7 @@ func (f *finding) compare(o *finding) int {
 	)
 }
 
-// find returns the failures of a component that are not over, the worst first.
+// find returns the failures of a component that have not ended, the worst first.
 func (s *Sentinel) find(c *component, proved int64) (out []finding) {
 	if c.patterns == nil || c.ignored {
 		return nil
@@ -95,9 +97,8 @@ func (s *Sentinel) find(c *component, proved int64) (out []finding) {
 	return out
 }
 
-// isNew reports whether a pattern is new in the component. It must occur repeatedly. The
-// component must have been read for at least an hour before it occurred, without a similar
-// pattern.
+// isNew reports whether a pattern is new in the component. A new pattern must have repeated,
+// and the component must have been read for at least an hour before without a similar pattern.
 func (c *component) isNew(p *pattern, proved int64) bool {
 	if p.Passes || p.Waits || !p.urgent() || p.Alerted > 0 || p.First-c.since < known || proved-p.First < newNeeds.seconds() {
 		return false
@@ -129,10 +130,10 @@ func (s *Sentinel) Evaluate(now time.Time, proof Proof) []episodes.Episode {
 	s.fired = slices.DeleteFunc(s.fired, func(t int64) bool { return at-t >= day })
 	changed := s.displaced
 	s.displaced = nil
-	var waiting []finding // worst failure of each component that has no alert
+	var waiting []finding // worst failure of each component without an alert
 	s.st.Held = 0
 	for c := range s.complaining() {
-		// A failure requires lines, so most components need no proof.
+		// A component without failures and alerts needs no proof.
 		if found := s.find(c, at); len(found) == 0 && c.alert == nil {
 			continue
 		}
@@ -162,7 +163,7 @@ func (s *Sentinel) Evaluate(now time.Time, proof Proof) []episodes.Episode {
 	return changed
 }
 
-// complaining yields the components that have complained.
+// complaining yields the components that have patterns of complaints.
 func (s *Sentinel) complaining() func(yield func(*component) bool) {
 	return func(yield func(*component) bool) {
 		for _, group := range s.components {
@@ -186,8 +187,8 @@ func (s *Sentinel) proved(c *component, now int64, proof Proof) int64 {
 	return min(t.Unix(), now)
 }
 
-// notifiable reports whether the component's previous alerts allow another one. The same
-// failure may fire once a week, and another new failure once a day.
+// notifiable reports whether another alert of the component may fire. An alert for the same
+// failure may fire once a week, and an alert for another new failure once a day.
 func (s *Sentinel) notifiable(c *component, f *finding, now int64) bool {
 	if s.recently(c, f.pattern, now) {
 		return false
@@ -238,8 +239,8 @@ func (s *Sentinel) allComponents() func(yield func(*component) bool) {
 	}
 }
 
-// echoWithin is the greatest time in seconds between the starts of a rule's alert and of a
-// failure if both are to count as the same failure. The start of a failure may be known only to
+// echoWithin is the longest time in seconds between the start of a rule's alert and the start
+// of a failure if both count as the same failure. The start of a failure may be known only to
 // an interval of five minutes.
 const echoWithin = slotSeconds
 
@@ -247,7 +248,7 @@ const echoWithin = slotSeconds
 // failure.
 const reportEvery = 30
 
-// maxReported bounds the number of rule alerts that are compared.
+// maxReported is the largest number of alerts of rules that are compared with failures.
 const maxReported = 1000
 
 type reported struct {
@@ -255,8 +256,8 @@ type reported struct {
 	at     int64
 }
 
-// Explain replaces the known alerts of rules. A failure that began together with an alert about
-// the same component is not reported, because the rule reports it.
+// Explain sets the alerts of rules. A failure that began together with an alert about the same
+// component is not reported, because the rule already reports it.
 func (s *Sentinel) Explain(alerts []episodes.Episode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,7 +286,7 @@ func (s *Sentinel) echoes(f *finding) bool {
 	})
 }
 
-// has reports whether the labels of an alert name this component and no other.
+// has reports whether an alert with these labels is about this component only.
 func (c *component) has(labels map[string]string) bool {
 	named := false
 	for name, value := range c.labels {

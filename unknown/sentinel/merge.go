@@ -11,7 +11,7 @@ import (
 	"crowsnest/redact"
 )
 
-// maxLabel bounds the length of a label's value in the report of an agent.
+// maxLabel is the largest length of a label value in the report of an agent, in bytes.
 const maxLabel = 253
 
 // Merge adds the report of an agent, which is the result of Summary. Merging the same report
@@ -26,7 +26,7 @@ func (s *Sentinel) Merge(node string, report []byte, now time.Time) error {
 		return fmt.Errorf("the unknown failures of node %s cannot be read: %w", node, err)
 	}
 	if in.Version != version {
-		return nil // the report was written by a newer agent
+		return nil // a newer agent wrote the report
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +154,7 @@ func (s *Sentinel) Forget(node string) {
 	delete(s.nodes, node)
 }
 
-// Retain removes the times of all agents that nodes does not list.
+// Retain removes the times of all agents except nodes.
 func (s *Sentinel) Retain(nodes []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,37 +4,40 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Bounds of the lines that are examined. Examining a line takes some microseconds. Only
-// counting it takes a tenth of that.
+// Limits of the number of lines that are examined. All other lines are only counted, which
+// takes a tenth of the time. The shape of a line consists of its words without digits (see
+// shapeHash).
 const (
-	paceSlots   = 4096
-	shapeEvery  = 30   // seconds
-	perShape    = 3    // lines of one shape in one stream, during shapeEvery
-	perParty    = 150  // lines of one namespace in a second
-	perSecond   = 3000 // lines in a second; lines of infrastructure and the first lines of each namespace do not count
+	paceSlots  = 4096
+	shapeEvery = 30  // period of the limit perShape, in seconds
+	perShape   = 3   // largest number of lines of one shape in one stream during shapeEvery
+	perParty   = 150 // largest number of lines of one namespace per second
+	// largest number of lines per second; lines of infrastructure and the first lines of each
+	// namespace do not count
+	perSecond   = 3000
 	alwaysOf    = 5
 	maxParties  = 1024
-	shapeWithin = 240 // bytes of a line from which its shape is computed
+	shapeWithin = 240 // number of bytes of a line from which its shape is computed
 
-	// Bound of the lines in one stream whose shape is new. The lines of a lasting failure
-	// repeat their shape.
+	// newPerSecond limits the lines of a stream whose shape is new. The lines of a lasting
+	// failure repeat their shapes.
 	newPerSecond = 1
 	newBurst     = 200
 )
 
-// pace bounds the number of lines that are examined. It limits equal lines in a storm, and a
-// namespace that writes many different lines. It measures time by the times of lines, so the
-// result does not depend on when they are read.
+// pace limits the number of lines that are examined. The limits apply to floods of equal
+// lines, and to namespaces that write many different lines. Its clock is the time of the
+// lines, so the result does not depend on when they are read.
 type pace struct {
 	shapes  []shapeCount
 	parties map[string]*partyCount
 	all     partyCount
-	words   []byte // words of a line
+	words   []byte // words of the line, as appendWords writes them
 }
 
 type shapeCount struct {
 	shape   uint32
-	window  uint32 // number of the window
+	window  uint32 // number of the period to which the counts belong
 	looked  uint16
 	skipped uint16 // number of lines skipped since a line was last examined
 }
@@ -48,10 +51,10 @@ func newPace() pace {
 	return pace{shapes: make([]shapeCount, paceSlots), parties: map[string]*partyCount{}}
 }
 
-// newShapes bounds the examined lines of a stream whose shape is new. Without this bound, a
-// stream in which every line has other words would have no bound.
+// newShapes limits the examined lines of a stream whose shape is new. Without it, a stream in
+// which every line has different words would have no limit of its own.
 type newShapes struct {
-	at   int64 // newest time of a line
+	at   int64 // time of the newest line
 	left int64
 }
 
@@ -68,7 +71,7 @@ func (n *newShapes) admit(t int64) bool {
 }
 
 // admit decides whether a line is examined. It returns the number of lines for which the line
-// then counts, or 0 if the line is only counted.
+// then counts, or 0 if the line is not examined.
 func (p *pace) admit(n *note, line string, t int64) (weight int64) {
 	h := p.shapeHash(n.stream, line)
 	x := &p.shapes[h%paceSlots]

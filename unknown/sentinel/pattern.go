@@ -12,20 +12,20 @@ import (
 	"crowsnest/unknown/discover"
 )
 
-// Bounds of the state of one pattern.
+// Limits of the state of one pattern.
 const (
-	maxRuns     = 8 // number of objects
+	maxRuns     = 8 // largest number of objects
 	maxExamples = 3
 	maxOfPods   = 4
 	maxObject   = 96
 )
 
 // startup is the time in seconds after the start of a pod during which its complaints do not
-// count as new, because what the pod needs may not be there yet.
+// count as new, because other programs that the pod needs may not be ready yet.
 const startup = 600
 
-// pattern stands for the lines of one component that report the same error. Its texts come from
-// the first line. Everything else can be merged in any order.
+// pattern stands for the lines of one component that report the same error. Its texts come
+// from the first line. Its other fields can be merged in any order.
 type pattern struct {
 	Key      uint64         `json:"key"`
 	Template redact.Text    `json:"template"`
@@ -38,16 +38,16 @@ type pattern struct {
 	First    int64          `json:"first"`
 	Last     int64          `json:"last"`
 	Count    int64          `json:"count"`
-	All      slots          `json:"all"` // intervals with lines that were not written at the start of a pod
+	All      slots          `json:"all"` // intervals that contain lines from the time after the start of their pod
 	Runs     []run          `json:"runs,omitempty"`
-	Pods     []string       `json:"pods,omitempty"` // pods that wrote it first
+	Pods     []string       `json:"pods,omitempty"` // pods that wrote lines of the pattern first
 	Examples []example      `json:"examples,omitempty"`
 	// Line is the first line, without secrets, for writing a rule.
 	Line redact.Text `json:"line,omitempty"`
 	// Alerted is the time when an alert last fired for the pattern.
 	Alerted int64 `json:"alerted,omitempty"`
 
-	counts map[string]int64 // number of lines that each agent has counted
+	counts map[string]int64 // number of lines that each agent has counted, by node
 	spells []spell
 }
 
@@ -104,8 +104,8 @@ func (p *pattern) add(c *discover.Complaint, object redact.Text, t, weight int64
 	p.spell(hashOf(string(object+"\xff"+c.Thing)), t)
 }
 
-// run returns the run of an object, or nil if there is no room for another object. A run that
-// is active is tracked to its end.
+// run returns the run of an object, or nil if there is no room for another object. A run in
+// progress is not displaced by other objects.
 func (p *pattern) run(object redact.Text, t int64) *run {
 	object = cleanObject(object)
 	if k := slices.IndexFunc(p.Runs, func(r run) bool { return r.Object == object }); k >= 0 {
@@ -130,9 +130,11 @@ func cleanObject(object redact.Text) redact.Text {
 // Repetition that a run needs to count as persistent. count is the number of intervals with a
 // line, and span is the number of intervals from the first to the last.
 var (
-	persistentError   = chain{count: 4, span: 6}  // half an hour
-	persistentWarning = chain{count: 6, span: 12} // an hour, because warnings and waits are often harmless
-	persistentPassing = chain{count: 8, span: 18} // for a failure that usually ends with the next attempt, such as a conflict
+	persistentError = chain{count: 4, span: 6} // repetition over half an hour
+	// repetition over an hour, because warnings and waits are often harmless
+	persistentWarning = chain{count: 6, span: 12}
+	// repetition for a failure that usually ends with the next attempt, such as a conflict
+	persistentPassing = chain{count: 8, span: 18}
 )
 
 // needs returns the repetition that a run of the pattern needs to count as persistent.
@@ -187,15 +189,16 @@ func (p *pattern) addPod(pod string) {
 	}
 }
 
-// Lengths of intervals. Controllers that retry with growing pauses are silent for up to
+// Limits of the intervals. Controllers that retry with growing pauses are silent for up to
 // seventeen minutes, which is three intervals, or rarely four.
 const (
 	slotSeconds = 300
-	maxGap      = 4 // greatest distance between two successive intervals with a line
+	maxGap      = 4 // largest distance between two successive intervals with a line
 )
 
-// slots is the set of those of the last 64 intervals of five minutes that contain a line. The
-// zero value is empty. Intervals can be added and merged in any order and repeatedly.
+// slots is a set of intervals of five minutes that contain a line. It covers the last 64
+// intervals. The zero value is empty. Intervals can be added and merged in any order and
+// repeatedly.
 type slots struct {
 	Newest int32  `json:"n"` // number of the newest interval, counted from 1970
 	Bits   uint64 `json:"b"` // bit k is set if interval Newest-k contains a line
@@ -215,10 +218,10 @@ func (s *slots) merge(o slots) {
 	}
 }
 
-// chain is the newest repetition without a long gap.
+// chain is a sequence of intervals with lines, without a long gap.
 type chain struct {
-	count int // number of intervals with a line
-	span  int // number of intervals from the first to the last
+	count int // number of intervals that contain a line
+	span  int // number of intervals from the first to the last one
 }
 
 // newest returns the chain that ends with the newest interval.
@@ -233,7 +236,7 @@ func (s slots) newest() (c chain) {
 	return c
 }
 
-// began returns the start of the first interval of the newest chain, in Unix seconds.
+// began returns the start of the newest chain, in Unix seconds.
 func (s slots) began() int64 { return (int64(s.Newest) - int64(s.newest().span)) * slotSeconds }
 
 func (c chain) atLeast(count, span int) bool { return c.count >= count && c.span >= span }
@@ -241,12 +244,14 @@ func (c chain) atLeast(count, span int) bool { return c.count >= count && c.span
 // Limits in seconds that decide when a complaint repeats in a short recorded log, for which the
 // other criteria need too much time.
 const (
-	maxSpells    = 8    // number of objects
-	maxPause     = 1200 // a longer pause ends a spell
-	repeatsFor   = 180  // time from the first line to the last
-	waitsFor     = 600  // time from the first line to the last if nothing has failed yet
-	repeatsEvery = 300  // longest average distance between lines
-	repeats      = 3    // number of minutes that contain a line, because many lines in one minute are one attempt
+	maxSpells    = 8    // largest number of objects
+	maxPause     = 1200 // longest pause within a spell, in seconds
+	repeatsFor   = 180  // shortest time from the first line to the last, in seconds
+	waitsFor     = 600  // shortest time from the first line to the last if nothing has failed yet, in seconds
+	repeatsEvery = 300  // longest average distance between lines, in seconds
+	// smallest number of minutes that contain a line, because many lines in one minute are one
+	// attempt
+	repeats = 3
 )
 
 // spell is an uninterrupted repetition of a pattern for one object. It is not saved, because
@@ -280,7 +285,7 @@ func (x *spell) add(t int64) {
 			x.minutes++
 		}
 		x.last = t
-	case t < x.first && t >= x.first-maxPause: // the line is from another file about the same object
+	case t < x.first && t >= x.first-maxPause: // the line comes from another file about the same object
 		if t/60 != x.first/60 {
 			x.minutes++
 		}

@@ -18,19 +18,20 @@ import (
 const (
 	version = 1
 	// exportEvery is the interval at which the state is encoded again if no alert has changed.
-	// After a kill, the complaints of this time are lost. That is harmless, because patterns
-	// are judged by intervals of minutes.
+	// If the process is killed, the complaints since the last encoding are lost. This is
+	// harmless, because decisions about patterns depend on intervals of minutes.
 	exportEvery = 15 * time.Second
-	maxNoted    = 16 // number of agents whose lines of one pattern are counted separately
+	maxNoted    = 16 // largest number of agents whose lines of one pattern are counted separately
 )
 
 // saved is the encoded form of the state, and of an agent's report.
 type saved struct {
 	Version int `json:"v"`
-	// UpTo is the time up to which all lines are included. It is set only in a report.
+	// UpTo is the time up to which all lines are included in a report. It is set only in a
+	// report.
 	UpTo int64 `json:"up_to,omitempty"`
-	// Read contains the components that have never complained, by namespace. Each has its key
-	// and the minute since which it is read.
+	// Read contains the components that have never complained, by namespace. An entry consists
+	// of the component's key and the minute since which its lines are read.
 	Read       map[string]string `json:"read,omitempty"`
 	Components []savedComponent  `json:"components,omitempty"`
 	Fired      []int64           `json:"fired,omitempty"`
@@ -77,7 +78,9 @@ func (s *Sentinel) Export() ([]byte, error) {
 		for _, p := range c.byUse() {
 			y := savedPattern{pattern: *p, Counts: p.counts}
 			if !kept[p.Key] {
-				y.Line, y.Examples = "", nil // the next line of the pattern supplies new texts
+				// only patterns of open alerts keep their texts; the next line of another
+				// pattern supplies new ones
+				y.Line, y.Examples = "", nil
 			}
 			x.Patterns = append(x.Patterns, y)
 		}
@@ -195,7 +198,7 @@ func (s *Sentinel) restore(c *component, x *savedComponent) {
 // Bounds of a report.
 const (
 	reportPatterns = 128
-	reportWithin   = 2 * 3600 // seconds; older patterns are in earlier reports
+	reportWithin   = 2 * 3600 // age in seconds up to which patterns are reported; older ones are in earlier reports
 	// MaxReport bounds the size of a report in bytes.
 	MaxReport = 384 << 10
 )
@@ -206,7 +209,7 @@ type candidate struct {
 }
 
 // Summary returns the state of this process for Merge in another process. upTo is the time up
-// to which all lines have been read, or zero if that is not known.
+// to which all lines have been read, or zero if it is not known.
 func (s *Sentinel) Summary(upTo time.Time) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,7 +37,7 @@ const AlertName = "UnknownFailure"
 const (
 	maxComponents = 2500
 	maxPatterns   = 1500
-	maxBytes      = 1536 << 10 // estimated size of all patterns
+	maxBytes      = 1536 << 10 // largest estimated size of all patterns, in bytes
 	maxNodes      = 5000
 )
 
@@ -49,10 +49,11 @@ type Config struct {
 	Ignore []Ignore
 	// Redactor hides secrets. If it is nil, secrets are shown.
 	Redactor *redact.Redactor
-	// Identity names the stream labels that are labels of every component.
+	// Identity contains the names of stream labels that become labels of every component.
 	Identity []string
-	// Trusted reports whether a namespace belongs to the infrastructure. If it is nil, all do.
-	// All other namespaces together have half of PerDay.
+	// Trusted reports whether a namespace belongs to the infrastructure. If Trusted is nil,
+	// all namespaces do. The namespaces that do not belong to the infrastructure share half of
+	// PerDay.
 	Trusted func(namespace string) bool
 	// Image returns the image of a container, or "" if it is not known. If it is nil, no image
 	// is known.
@@ -60,17 +61,18 @@ type Config struct {
 	// Alerts returns the alerts of rules that are open or ended a few minutes ago, see Explain.
 	// It is nil if there are no rules. It must not call the Sentinel.
 	Alerts func() []episodes.Episode
-	// Unlabelled makes all streams without a container, unit or app one component.
+	// Unlabelled makes all streams without the labels container, unit and app one component.
 	Unlabelled bool
 }
 
-// Ignore excludes complaints. All its conditions that are not empty must hold.
+// Ignore excludes complaints. A complaint is excluded if all conditions that are not empty
+// hold.
 type Ignore struct {
-	Namespace, Component string // name or glob
+	Namespace, Component string // namespace and component, as names or globs
 	Text                 string // text that the line must contain
 }
 
-// matches reports whether a component fulfils the conditions on components.
+// matches reports whether a component fulfils Namespace and Component.
 func (g *Ignore) matches(c *component) bool {
 	return glob(g.Namespace, c.namespace()) && glob(g.Component, c.name())
 }
@@ -94,11 +96,11 @@ type Sentinel struct {
 	patterns   *quota.Pool
 	pace       pace
 	nodes      map[string]int64 // time up to which each agent has reported
-	reported   []reported       // known alerts of rules
-	reportedAt int64            // time when Config.Alerts returned them
-	fired      []int64          // times of the alerts of the last 24 hours, in order
+	reported   []reported       // alerts of rules that Config.Alerts returned
+	reportedAt int64            // time at which Config.Alerts was last called
+	fired      []int64          // times at which alerts fired in the last 24 hours, in order
 	open       int
-	displaced  []episodes.Episode // ended alerts of components that were forgotten
+	displaced  []episodes.Episode // ended alerts of components that were forgotten for lack of room
 	changed    bool               // whether alerts changed since the last export
 	encoded    []byte
 	encodedAt  int64
@@ -111,7 +113,7 @@ type Stats struct {
 	Components, Patterns int   // number of remembered components and patterns
 	Open                 int   // number of open alerts
 	Lines                int64 // number of lines that report an error
-	Skipped              int64 // number of these lines that were only counted, because equal lines preceded them
+	Skipped              int64 // number of these lines that were only counted (see pace)
 	Evicted              int64 // number of patterns that were forgotten for lack of room
 	Fired                int64 // number of alerts that fired
 	Held                 int   // number of failures without an alert, because the limit of PerDay is reached
@@ -142,13 +144,13 @@ func (s *Sentinel) dropped(c *component) {
 	}
 }
 
-// note is the state of a stream, which the stream keeps.
+// note is the state that a stream keeps for the Sentinel.
 type note struct {
 	sentinel  *Sentinel
-	component *component // nil if the stream is not watched
+	component *component // component of the stream; nil if the stream is not watched
 	pod       string
 	stream    uint64 // hash of the stream
-	since     int64  // time of the start of the pod
+	since     int64  // time at which the pod started
 	shapes    newShapes
 }
 
@@ -179,7 +181,7 @@ func (s *Sentinel) Take(stream *matcher.Stream, lines []matcher.Complaint, now t
 	}
 }
 
-// follow creates the note of a stream that is read since a time.
+// follow creates the note of a stream. since is the time from which on the stream is read.
 func (s *Sentinel) follow(labels matcher.Labels, since int64) *note {
 	n := &note{sentinel: s, pod: labels["pod"], since: since}
 	own := s.componentLabels(labels)
@@ -207,7 +209,7 @@ func (s *Sentinel) imageOf(c *component, pod string) string {
 }
 
 func (s *Sentinel) line(n *note, x *matcher.Complaint, now int64) {
-	at := min(x.Time.Unix(), now) // a forged time in the future must not count
+	at := min(x.Time.Unix(), now) // limit a forged time in the future
 	s.st.Lines++
 	weight := s.pace.admit(n, x.Line, at)
 	if weight == 0 {

@@ -35,15 +35,16 @@ type Unknown struct {
 	Labels      map[string]string    `json:"labels"` // labels of the component
 	Pattern     redact.Text          `json:"pattern"`
 	Level       discover.Level       `json:"level"`
-	Also        []redact.Text        `json:"also,omitempty"` // texts of further patterns
+	Also        []redact.Text        `json:"also,omitempty"` // texts of further patterns of the component
 	Object      redact.Text          `json:"object,omitempty"`
 	Since       time.Time            `json:"since,omitzero"` // start of the failure; absent if the lines state no time
 	Last        time.Time            `json:"last,omitzero"`
-	Count       int64                `json:"count"` // lower bound of the number of lines, because not all of many equal lines are counted
-	Pods        []string             `json:"pods,omitempty"`
-	Changes     []string             `json:"changes,omitempty"` // changes shortly before the failure began
-	Examples    []redact.Text        `json:"examples"`
-	// Ignore is the line of configuration that ignores this failure.
+	// lower bound of the number of lines, because some of many equal lines are not counted
+	Count    int64         `json:"count"`
+	Pods     []string      `json:"pods,omitempty"`
+	Changes  []string      `json:"changes,omitempty"` // changes shortly before the failure began
+	Examples []redact.Text `json:"examples"`
+	// Ignore is the configuration that makes the Sentinel ignore this failure.
 	Ignore string `json:"ignore"`
 
 	line     redact.Text // first line, for writing a rule
@@ -76,7 +77,7 @@ func (u *Unknown) Rule(try func(pack []byte) error) (string, error) {
 	return discover.PackFor("local", string(u.line), string(u.template), u.Labels, try)
 }
 
-// changedWithin is the time in seconds before a failure in which a change counts as its
+// changedWithin is the time in seconds before a failure within which a change counts as its
 // possible cause.
 const changedWithin = 1800
 
@@ -164,7 +165,7 @@ var placeholders = strings.NewReplacer(
 	"<obj>", "\x00", "<name>", "\x00", "<id>", "\x00", "<type>", "\x00", "<*>", "\x00", "…", "\x00", "\"", "\x00", "\\", "\x00",
 )
 
-// List returns at most n of the failures that are not over, the open alerts first.
+// List returns at most n failures that have not ended, the ones with an open alert first.
 func (s *Sentinel) List(now time.Time, proof Proof, n int) []Unknown {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,14 +192,16 @@ func (s *Sentinel) List(now time.Time, proof Proof, n int) []Unknown {
 	return out[:min(len(out), n)]
 }
 
-// Evidence says how strongly a recorded log suggests that a complaint is a failure.
+// Evidence is the strength with which a recorded log suggests that a complaint is a failure.
 type Evidence int
 
 // The kinds of evidence, the strongest first.
 const (
-	Persistent Evidence = iota // the complaint is new or persists when its component writes its last line
-	Repeated                   // the component has no such complaint, but this one repeats for one object up to the end of the log
-	Single                     // the component has no such complaint, but this one was written once, as an error
+	Persistent Evidence = iota // the complaint is new or persists at the end of its component's log
+	// the component has no persistent complaint, but this one repeats for one object up to the
+	// end of the log
+	Repeated
+	Single // the component has no stronger complaint, but this one was written once, as an error
 )
 
 // Recorded returns at most n failures in recorded logs whose evidence is at least as strong as
@@ -246,7 +249,7 @@ func (s *Sentinel) Recorded(n int, least Evidence) (listed []Unknown, further in
 	return listed, further - len(listed)
 }
 
-// weak describes the first n of findings that have little evidence.
+// weak describes the first n of the findings that have only weak evidence.
 func (s *Sentinel) weak(found []finding, n int, why string) []Unknown {
 	slices.SortFunc(found, func(a, b finding) int {
 		return cmp.Or(a.compare(&b), cmp.Compare(b.pattern.Last, a.pattern.Last), strings.Compare(a.component.key, b.component.key))
