@@ -9,7 +9,7 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// Types of the packages that rules consist of.
+// These aliases give users of rules the types of the packages below it.
 type (
 	// Problem is one error or warning about a file, with its position and the fix.
 	Problem = strictyaml.Problem
@@ -25,11 +25,11 @@ type (
 	TemplateData = template.Data
 	// Namespaces is the list of namespaces that rules with `origin: infrastructure` trust.
 	Namespaces = namespaces.Set
-	// Affects says which versions of which component have the failure that a rule detects.
+	// Affects states which versions of a component have the failure that a rule detects.
 	Affects = versions.AffectedVersions
-	// Verified says in which versions of a component a rule's texts were found.
+	// Verified states in which versions of a component a rule's texts were found.
 	Verified = versions.Verified
 )
 
-// MaxFileBytes bounds the bytes of one file of rules.
+// MaxFileBytes is the maximum size of one file of rules in bytes.
 const MaxFileBytes = rulefiles.MaxBytes

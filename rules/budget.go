@@ -10,22 +10,23 @@ import (
 	"crowsnest/rules/selector"
 )
 
-// Bounds of the sums over a file, which one of 1 MiB without repetitions does not reach.
+// Limits per file. A file of 1 MiB reaches them only by repeating the same expressions.
 const (
 	maxInstructions = 2_000_000
-	maxClasses      = 1_000 // number of costly classes, see expr.CountCostlyClasses
+	maxClasses      = 1_000 // number of character classes with hundreds of ranges; see expr.CountCostlyClasses
 )
 
-// budget sums up what the regular expressions of a file cost before any of them is compiled. A
-// file whose compilation would take longer than a second is refused.
+// budget is the cost of the regular expressions of a file, which is computed before any of them is compiled. A file
+// whose compilation would take longer than a second is refused.
 type budget struct{ instructions, classes int }
 
-// expressions are the texts of a rule or an override that contain regular expressions.
+// expressions are the texts of a rule or an override that can contain regular expressions.
 type expressions struct {
 	patterns, selectors, templates []string
 }
 
-// addCost adds the cost of w. If the file is then too costly, it returns the problem and its fix.
+// addCost adds the cost of w to the budget. If the cost of the file is then too high, it returns the problem and the
+// fix.
 func (b *budget) addCost(w expressions) (problem, fix string) {
 	for _, p := range w.patterns {
 		b.classes += expr.CountCostlyClasses(p)

@@ -14,29 +14,28 @@ import (
 
 // Options configure Build.
 type Options struct {
-	// Shipped adds the requirements for the packs of this repository. Each header must state
-	// the number of rules, and each rule must have tests.
+	// Shipped adds the requirements for the packs of this repository: each header states the number of rules, and each
+	// rule has tests.
 	Shipped bool
-	// Version is the version of the program that `requires` is compared with. The empty text
-	// and a text that is not a version, such as "dev", meet every requirement.
+	// Version is the version of the program, with which `requires` is compared. An empty version, or a text that is not
+	// a version, such as "dev", meets every requirement.
 	Version string
-	// Namespaces is copied to Set.Namespaces.
+	// Namespaces becomes Set.Namespaces.
 	Namespaces *Namespaces
 }
 
-// builder merges documents into a set.
+// builder builds a set from documents.
 type builder struct {
 	report
 	opt   Options
 	docs  []*Document
-	rules []*packRule // copies of the rules of docs
+	rules []*packRule // copies of the rules of the documents
 }
 
-// Build merges packs and overrides into the set of effective rules, in the order of docs, and
-// checks them against each other. It does not change docs, so the caller may keep them and
-// build again. A broken document serves only to check the other documents. Problems that Parse
-// has already returned are not repeated. The set is nil if docs or the returned problems
-// contain errors.
+// Build merges packs and overrides into the set of effective rules, in the order of docs, and checks the rules against
+// each other. It does not change docs, so the caller may keep them and call Build again. The rules of a document with
+// errors are used only to check other documents. Build does not repeat problems that Parse has returned. The set is nil
+// if docs or the returned problems contain errors.
 func Build(docs []*Document, opt Options) (*Set, Problems) {
 	b := &builder{opt: opt, docs: docs}
 	if !b.collectForms() {
@@ -55,7 +54,7 @@ func Build(docs []*Document, opt Options) (*Set, Problems) {
 	return b.buildSet(own), own
 }
 
-// collectForms creates the forms. It returns false if there are too many rules or none.
+// collectForms collects the rules of all packs. It returns false if there are none or too many.
 func (b *builder) collectForms() bool {
 	n := 0
 	for _, d := range b.docs {
@@ -118,7 +117,7 @@ func (b *builder) checkRequires(d *Document) {
 	if h.Requires == "" || err != nil || invalid != nil || versions.Check(h.Requires) != nil {
 		return
 	}
-	// A build between two releases has the features of the next one.
+	// A build between two releases has the features of the next release.
 	core := semver.New(version.Major(), version.Minor(), version.Patch(), "", "")
 	if !want.Check(version) && !want.Check(core) {
 		b.addError(d.parsed().pack.Pack.Keys.Value("requires"), "requires",
@@ -153,7 +152,7 @@ func (b *builder) applyOverrides() {
 		for i := range d.overrides.Overrides {
 			e := &d.overrides.Overrides[i]
 			if _, err := path.Match(ruleGlob(e.Rule), ""); err != nil || e.Rule == "" {
-				continue // Parse has already reported it
+				continue // Parse has already reported the error
 			}
 			b.applyTo(e)
 		}
@@ -165,7 +164,7 @@ func (b *builder) applyOverrides() {
 	}
 }
 
-// compileOverridden compiles a rule to which overrides were applied.
+// compileOverridden compiles a rule again after overrides were applied to it.
 func (b *builder) compileOverridden(r *packRule) {
 	packed, form := r.rule, r.writtenForm()
 	rule, problems := compileSafely(*form)
@@ -174,7 +173,7 @@ func (b *builder) compileOverridden(r *packRule) {
 	}
 	by := form.Keys.Key("by")
 	for i, p := range problems {
-		// The pack did not have this problem before, so the new key of the override causes it.
+		// The pack had no such problem before, so the override's new `by` causes it.
 		if form.Keys.Has("by") && by.File() != r.doc.file && p.File == r.doc.file && !slices.Contains(r.doc.problems, p) {
 			message := fmt.Sprintf("%s (%s:%d:%d)", p.Message, p.File, p.Line, p.Column)
 			problems[i] = form.newProblem(by, p.Level, p.Check, message, "choose another `by`, or copy the rule into a pack of your own under a new name")
@@ -199,7 +198,7 @@ func (b *builder) applyTo(e *OverrideSyntax) {
 	}
 }
 
-// suggestRule returns a fix that names the rule that was probably meant.
+// suggestRule returns a fix that names the rule with the most similar name.
 func (b *builder) suggestRule(rule string) string {
 	var names []string
 	for _, r := range b.rules {
@@ -212,8 +211,8 @@ func (b *builder) suggestRule(rule string) string {
 	return strictyaml.SuggestName(rule, names, "name a loaded rule, a glob of names or pack:NAME; remove overrides of rules that no longer exist")
 }
 
-// lint checks the effective rules. It does nothing if all rules are those of compiled packs,
-// because these were checked together before the release.
+// lint checks the effective rules. It does nothing if all rules come from compiled packs, because these were checked
+// together before the release.
 func (b *builder) lint() {
 	if !b.opt.Shipped && !slices.ContainsFunc(b.rules, func(r *packRule) bool { return r.doc.reparse == nil || r.overridden }) {
 		return
@@ -242,8 +241,8 @@ func (b *builder) lint() {
 	}
 }
 
-// shadowKeys returns keys that identify, approximately, the lines that trigger a rule. Each key
-// consists of the selector and a text that the lines must contain.
+// shadowKeys returns strings that identify approximately which lines trigger a rule. Each string consists of a selector
+// and the texts of which a line must contain one.
 func shadowKeys(r *Rule) []string {
 	var out []string
 	for _, s := range r.Steps {
@@ -263,7 +262,7 @@ func shadowKeys(r *Rule) []string {
 	return out
 }
 
-// excludes reports whether lines that trigger b cannot trigger a, because of `not` of a.
+// excludes reports whether the `not` of a refuses every line that triggers b.
 func excludes(a, b *Rule) bool {
 	if len(a.Steps) != 1 || len(b.Steps) != 1 {
 		return false

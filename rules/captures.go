@@ -21,8 +21,8 @@ func possibleCaptures(m Matcher) []string {
 	return sortedUnique(out)
 }
 
-// StepCaptures returns the names that step i, counted from 0, may capture from a line. In a
-// sequence each name is also listed with the step's number.
+// StepCaptures returns the names that step i, counted from 0, may capture from a line. In a sequence, each name also
+// occurs with the number of the step, such as name_2.
 func (r *Rule) StepCaptures(i int) []string {
 	names := possibleCaptures(r.Steps[i].Matcher)
 	if r.Sequence {
@@ -36,8 +36,8 @@ func (r *Rule) StepCaptures(i int) []string {
 // Captures returns the names that the matcher may capture from a line.
 func (a *ClearOrUnless) Captures() []string { return possibleCaptures(a.Matcher) }
 
-// captureWidth returns how much text a matcher can capture under the name. A field ends by
-// itself, so in a field only a group of .* counts.
+// captureWidth returns how much text a matcher can capture under the name. The value of a field has an end, so a group
+// in a field is limited unless it is .* itself.
 func captureWidth(m Matcher, name string) expr.Width {
 	w := expr.Narrow
 	if m.Regex != nil {
@@ -54,7 +54,7 @@ func captureWidth(m Matcher, name string) expr.Width {
 	return w
 }
 
-// capturedNames returns the value of Rule.CapturedNames.
+// capturedNames computes Rule.CapturedNames.
 func capturedNames(r *Rule) []string {
 	out := slices.Clone(r.By)
 	add := func(names ...string) {
@@ -91,8 +91,8 @@ func capturedNames(r *Rule) []string {
 	return out
 }
 
-// withoutStep returns "name" for "name_2", which is the value of name at step 2. It returns ""
-// for a name without the number of a step.
+// withoutStep returns "name" for "name_2", which is the value of name in step 2. It returns "" for a name without the
+// number of a step.
 func withoutStep(name string) string {
 	i := strings.LastIndexByte(name, '_')
 	if i < 1 {
@@ -104,7 +104,7 @@ func withoutStep(name string) string {
 	return name[:i]
 }
 
-// ruleTemplates returns every template that may use $vars.
+// ruleTemplates returns the templates of a rule that may use $vars.
 func ruleTemplates(r *Rule) []*Template {
 	var out []*Template
 	for _, a := range r.Annotations {

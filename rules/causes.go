@@ -12,18 +12,19 @@ import (
 // Cause is a rule whose failure can cause the failure of another rule, its symptom.
 type Cause struct {
 	Alert string
-	// Same lists the labels that must have equal values in both alerts. If it is nil, these are
-	// the names that occur in By of both rules.
+	// Same lists the labels whose values must be equal in both alerts. Nil means the names that occur in By of both
+	// rules.
 	Same []string
-	// Lag is how long after the symptom the cause may begin. Zero means that it must begin first.
+	// Lag is the duration by which the cause may begin later than the symptom. Zero means that the cause must begin
+	// first.
 	Lag time.Duration
 	// At is the position of the cause's name in the file.
 	At strictyaml.Pos
 }
 
-// SharedLabels returns the labels whose values must agree between an alert of the rule symptom
-// and an alert of the cause. keys is the key of the cause's rule. It returns false if the alerts cannot be
-// related, because Same is not stated and the two keys have no name in common.
+// SharedLabels returns the labels whose values must be equal in an alert of the rule symptom and an alert of the cause.
+// keys are the names in `by` of the cause's rule. It returns false if the alerts cannot be related, because Same is nil
+// and the two rules have no name in common.
 func (c *Cause) SharedLabels(symptom *Rule, keys []string) (names []string, ok bool) {
 	if c.Same != nil {
 		return c.Same, true
@@ -36,7 +37,7 @@ func (c *Cause) SharedLabels(symptom *Rule, keys []string) (names []string, ok b
 	return names, len(names) > 0
 }
 
-// Text describes for people which alerts of the causing rule are causes.
+// Text describes to people which alerts of the cause's rule count.
 func (c *Cause) Text() string {
 	text := "with equal names of by"
 	switch {
@@ -51,8 +52,8 @@ func (c *Cause) Text() string {
 	return text + ", begun earlier"
 }
 
-// AlertNames returns the label names that are particular to the rule's alerts. They are the
-// names in By and in Labels, without those that every alert has.
+// AlertNames returns the label names that are specific to the rule's alerts. They are the names in By and in Labels,
+// without the labels that every alert has.
 func (r *Rule) AlertNames() []string {
 	out := slices.Clone(r.By)
 	for _, l := range r.Labels {
@@ -95,7 +96,7 @@ func (c *compiler) compileCauses() {
 	}
 }
 
-// checkSameOfCause checks that the rule's alerts have the labels that `same` requires to agree.
+// checkSameOfCause checks that the rule's alerts have the labels that `same` lists.
 func (c *compiler) checkSameOfCause(s *CauseSyntax) {
 	if c.Keys.HasError("by") || c.Keys.HasError("labels") {
 		return
@@ -122,7 +123,7 @@ func (c *compiler) causeNames() []string {
 	return out
 }
 
-// maxSuggested is the number of unknown causes for which a similar name is searched.
+// maxSuggested is the maximum number of unknown causes for which a similar name is suggested.
 const maxSuggested = 100
 
 // lintCauses checks the causes of all rules against each other.
@@ -161,7 +162,7 @@ func (b *builder) lintCauses() {
 	b.findCircles(byName)
 }
 
-// checkShared checks that alerts of the cause have the labels that must agree.
+// checkShared checks that alerts of the cause have the labels that must be equal.
 func (b *builder) checkShared(r *packRule, c *Cause, cause *packRule) {
 	if _, ok := c.SharedLabels(r.rule, cause.rule.By); !ok {
 		at, where := blamePlace(c.At, r, cause)
@@ -192,8 +193,8 @@ func (b *builder) checkShared(r *packRule, c *Cause, cause *packRule) {
 	}
 }
 
-// blamePlace returns the position of an error about the keys of rules, which is pos. If an override
-// changes the key of one of them, it is that key, and where names pos.
+// blamePlace returns the position for an error about the `by` of rules. If an override changes `by` of one of the
+// rules, this is the position in the override, and where mentions pos. Otherwise it is pos.
 func blamePlace(pos strictyaml.Pos, rules ...*packRule) (_ strictyaml.Pos, where string) {
 	for _, r := range rules {
 		if !r.overridden {
@@ -206,7 +207,7 @@ func blamePlace(pos strictyaml.Pos, rules ...*packRule) (_ strictyaml.Pos, where
 	return pos, ""
 }
 
-// findCircles reports rules that are symptoms of themselves by way of other rules.
+// findCircles reports rules that are, through other rules, symptoms of themselves.
 func (b *builder) findCircles(byName map[string]*packRule) {
 	done := map[*packRule]bool{}
 	var path []*packRule
@@ -241,9 +242,8 @@ func (b *builder) findCircles(byName map[string]*packRule) {
 	}
 }
 
-// An alert named CauseKnown informs Alertmanager that nobody needs a notification for a
-// symptom, because there is one for its cause. It has the labels of the symptom, but the labels
-// below replace those that every alert has.
+// An alert named CauseKnown makes Alertmanager inhibit the notification for a symptom, because there is one for its
+// cause. It has the labels of the symptom. The labels below replace labels that every alert has.
 const (
 	CauseKnown = "CrowsnestCauseKnown"
 
@@ -252,14 +252,14 @@ const (
 	LabelCauseSeverity   = "cause_severity"   // severity of the cause
 )
 
-// Covers reports whether an alert of severity s may stand for one of severity o. Severity s
-// must be at least as severe, and both severities must notify somebody.
+// Covers reports whether an alert of severity s may stand for an alert of severity o. Severity s must be at least as
+// severe as o, and both must notify somebody.
 func (s Severity) Covers(o Severity) bool {
 	rank := map[Severity]int{SeverityCritical: 3, SeverityWarning: 2, SeverityInfo: 1}
 	return rank[o] > 0 && rank[s] >= rank[o]
 }
 
-// Inhibits reports whether the alerts of r may stand for the alerts of symptom.
+// Inhibits reports whether an alert of r may suppress the alerts of symptom.
 func (r *Rule) Inhibits(symptom *Rule) bool {
 	return r.Mode == ModeOn && symptom.Mode == ModeOn && r.Severity.Covers(symptom.Severity)
 }

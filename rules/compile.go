@@ -8,7 +8,7 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// compiler compiles a form to a Rule.
+// compiler compiles the form of a rule to a Rule.
 type compiler struct {
 	form
 	matcherCompiler
@@ -16,14 +16,14 @@ type compiler struct {
 	written []written
 }
 
-// written is a compiled matcher with its source form. Each matcher of the pack and each one of
-// an override has its own, whereas the compiled rule holds only the merged matchers.
+// written is a matcher as written in the pack or in an override, with its compiled form. The compiled rule holds only
+// the merged matchers.
 type written struct {
 	parts    *Parts
 	keys     *strictyaml.Keys
 	name     string // name of the matcher for people
 	compiled Matcher
-	sound    bool // whether the document has no errors
+	sound    bool // whether the compiled form has no errors
 }
 
 const (
@@ -43,7 +43,7 @@ func compileSafely(f form) (r *Rule, problems Problems) {
 	return compileRule(f)
 }
 
-// compileRule compiles a rule, which is complete if the problems contain no error.
+// compileRule compiles a rule. The rule is usable if the problems contain no error.
 func compileRule(f form) (*Rule, Problems) {
 	c := &compiler{form: f, matcherCompiler: matcherCompiler{report{alert: f.Alert}}, rule: &Rule{
 		Alert: f.Alert, Pack: f.pack, File: f.file, Line: f.at.Line,
@@ -98,8 +98,8 @@ func setDefault[T int | time.Duration](v *T, d T, stated bool) {
 	}
 }
 
-// reportMissing reports that something is absent. The problem's position is the rule, or the
-// key of an override if that key causes the problem.
+// reportMissing reports that a key or label is absent. The position of the problem is the rule. If an override set the
+// key becauseOf, the position is that key instead.
 func (c *compiler) reportMissing(becauseOf, check, message, fix string) {
 	at := c.at
 	if becauseOf != "" {
@@ -112,7 +112,7 @@ func (c *compiler) reportMissing(becauseOf, check, message, fix string) {
 	c.addError(at, check, message, fix)
 }
 
-// compileHead checks the keys that every rule has.
+// compileHead compiles the keys that every rule has.
 func (c *compiler) compileHead() {
 	switch {
 	case c.Keys.Lacks("alert"):
@@ -164,7 +164,7 @@ func (c *compiler) compileTrigger() {
 	}
 }
 
-// compilePart compiles one part of a rule, which is matched independently of the others.
+// compilePart compiles the matcher of one part of a rule.
 func (c *compiler) compilePart(p *Parts, keys *strictyaml.Keys, name string, in In) Matcher {
 	before := len(c.problems.Errors())
 	m := c.compileMatcher(p, keys, name, in)
@@ -172,7 +172,7 @@ func (c *compiler) compilePart(p *Parts, keys *strictyaml.Keys, name string, in 
 	return m
 }
 
-// compileFrom compiles the selector of a part. Its default is the selector of the rule.
+// compileFrom compiles the selector of a part. The default is the selector of the rule.
 func (c *compiler) compileFrom(text string, keys *strictyaml.Keys, name string) Selector {
 	if s, ok := c.compileSelector(text, keys, "`from` of "+name); ok {
 		return s
@@ -219,7 +219,7 @@ func (c *compiler) compileUnless() *ClearOrUnless {
 	return out
 }
 
-// mergeConditions merges two conditions. A line that satisfies either one mutes.
+// mergeConditions merges the `unless` of a rule and an `add_unless`. A line that satisfies either of them mutes.
 func (c *compiler) mergeConditions(a, b *ClearOrUnless, u *UnlessSyntax) *ClearOrUnless {
 	if a == nil {
 		return b
@@ -254,7 +254,8 @@ func (c *compiler) checkUnlessWithin(u *UnlessSyntax, name string) {
 	}
 }
 
-// sharedNames returns the names whose values a clear or unless line shares with the trigger.
+// sharedNames returns the names whose values must be equal in a clear or unless line and in the line that triggered the
+// alert.
 func (c *compiler) sharedNames(names []string, keys *strictyaml.Keys) []string {
 	if !keys.Has("same") {
 		return c.By

@@ -1,7 +1,7 @@
 package rules
 
 import (
-	_ "embed" // needed for the compiled packs
+	_ "embed" // embeds the compiled packs
 	"io/fs"
 	"runtime"
 	"sync"
@@ -13,17 +13,16 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// compiledPacks holds the rules of the shipped packs without their tests, in the form in which
-// Parse returns them. Reading it takes a few milliseconds. Parsing the packs would take more
-// than a hundred. TestCompiledPacks writes it and compares it with the packs.
+// compiledPacks holds the rules of the shipped packs without their tests, as Parse would return them. Reading it takes
+// a few milliseconds. Parsing the packs would take more than a hundred. TestCompiledPacks writes the file and compares
+// it with the packs.
 //
 //go:embed packs.bin
 var compiledPacks string
 
-// ShippedWithoutTests returns the files of the shipped packs for uses that neither run nor show
-// their tests. Their names begin with prefix. They have no Data, because Parse uses the
-// compiled packs that are part of the program. It reads a pack only if an override changes one
-// of its rules, or to show its text in a problem.
+// ShippedWithoutTests returns the files of the shipped packs, for callers that neither run nor show tests. The names of
+// the files begin with prefix. The files have no Data, because Parse uses the compiled packs of the program. Parse
+// reads the YAML of a pack only if an override changes one of its rules, or to show the text in a problem.
 func ShippedWithoutTests(prefix string) []File {
 	var files []File
 	for _, p := range compiledList() {
@@ -32,8 +31,8 @@ func ShippedWithoutTests(prefix string) []File {
 	return files
 }
 
-// packed is a compiled pack, with the name of its file and the stored document. Each document
-// is stored separately, so that a change of a pack changes few bytes.
+// packed is a compiled pack with the name of its file. The packs are stored separately, so that a change of one pack
+// changes few bytes.
 type packed struct{ name, document string }
 
 func serializePacks(c *codec.Codec, all *[]packed) {
@@ -51,7 +50,7 @@ func compiledList() (all []packed) {
 // parseCompiled parses a file of ShippedWithoutTests.
 func parseCompiled(f File) *Document {
 	read := func() []byte {
-		data, _ := fs.ReadFile(Shipped(), f.Compiled) // the file is part of the program, so it can be read
+		data, _ := fs.ReadFile(Shipped(), f.Compiled) // the file is part of the program, so reading cannot fail
 		return data
 	}
 	d := &Document{file: f.Name}
@@ -67,7 +66,7 @@ func parseCompiled(f File) *Document {
 	return d
 }
 
-// parsed returns the document as parsed from its file, which is d itself if d was parsed.
+// parsed returns the document as parsed from its YAML. This is d itself unless d comes from a compiled pack.
 func (d *Document) parsed() *Document {
 	if d.reparse == nil {
 		return d
@@ -81,10 +80,10 @@ type documentCodec struct {
 	doc       *Document
 	source    *strictyaml.Text
 	selectors []Selector
-	numbers   map[string]int // index in selectors of each selector that was written, by its text
+	numbers   map[string]int // index in selectors of each selector that was already written, by its text
 }
 
-// codeDocument writes or reads a document. Only reading needs source, the text of the file.
+// codeDocument writes or reads a document, depending on in. Reading needs source, the text of the file.
 func codeDocument(in *codec.Codec, d *Document, source *strictyaml.Text) {
 	c := &documentCodec{Codec: in, doc: d, source: source, numbers: map[string]int{}}
 	if in.IsReading() {
@@ -107,14 +106,14 @@ func (c *documentCodec) packRule(p *packRule) {
 	p.alert = p.rule.Alert
 }
 
-// storeRule stores a rule without the places of its keys.
+// storeRule writes or reads a rule without the positions of its keys.
 func (c *documentCodec) storeRule(r *Rule) {
 	c.storeTrigger(r)
 	c.storeConditions(r)
 	c.storeTexts(r)
 }
 
-// storePos stores a position, which is in the file of the document.
+// storePos writes or reads a position in the document's file.
 func (c *documentCodec) storePos(p *strictyaml.Pos) {
 	line, column := p.Line, p.Column
 	c.Int(&line)
@@ -124,7 +123,7 @@ func (c *documentCodec) storePos(p *strictyaml.Pos) {
 	}
 }
 
-// storeTrigger stores the parts that decide when a rule fires.
+// storeTrigger writes or reads the keys that decide when a rule fires.
 func (c *documentCodec) storeTrigger(r *Rule) {
 	codec.Text(c.Codec, &r.Alert)
 	c.Int(&r.Line)
@@ -145,7 +144,7 @@ func (c *documentCodec) storeTrigger(r *Rule) {
 	codec.Pointer(c.Codec, &r.Unless, c.clearOrUnless)
 }
 
-// storeConditions stores how long a failure lasts and how important it is.
+// storeConditions writes or reads the keys that decide how long a failure lasts and how important it is.
 func (c *documentCodec) storeConditions(r *Rule) {
 	c.Duration(&r.For)
 	c.Duration(&r.Silent)
@@ -165,7 +164,7 @@ func (c *documentCodec) storeConditions(r *Rule) {
 	codec.Text(c.Codec, &r.Hash)
 }
 
-// storeTexts stores the texts that people read.
+// storeTexts writes or reads the texts that people read.
 func (c *documentCodec) storeTexts(r *Rule) {
 	codec.Text(c.Codec, &r.Source)
 	codec.List(c.Codec, &r.Labels, codeNamed)
@@ -214,7 +213,7 @@ func (c *documentCodec) clearOrUnless(_ *codec.Codec, a *ClearOrUnless) {
 	c.storePos(&a.At)
 }
 
-// storeSelector stores a selector. Equal selectors are stored once.
+// storeSelector writes or reads a selector. Equal selectors are stored once.
 func (c *documentCodec) storeSelector(s *Selector) {
 	i := len(c.selectors)
 	if !c.IsReading() {
@@ -233,15 +232,15 @@ func (c *documentCodec) storeSelector(s *Selector) {
 	*s = c.selectors[i]
 }
 
-// CompactRules moves the data of the rules into adjacent memory. Parsing leaves that data
-// scattered among garbage, which keeps several times as much memory in use. The rules must not
-// be in use yet, nothing else may hold parts of them, and their positions must have been
-// removed. It takes some milliseconds and runs a garbage collection.
+// CompactRules copies the data of the rules into adjacent memory. After parsing, this data is scattered among garbage,
+// so that several times as much memory stays in use. The rules must not be in use yet, no other value may refer to
+// parts of them, and their positions must have been removed. CompactRules takes some milliseconds and runs a garbage
+// collection.
 func CompactRules(all []*Rule) {
 	if len(all) == 0 {
 		return
 	}
-	// The time of a Codec grows faster than the size of its texts, so each rule has its own.
+	// The time of a Codec grows faster than the size of its texts, so each rule gets its own.
 	stored := make([]string, len(all))
 	w := &documentCodec{numbers: map[string]int{}}
 	for i, r := range all {
@@ -252,7 +251,7 @@ func CompactRules(all []*Rule) {
 	for _, r := range all {
 		*r = Rule{Pack: r.Pack, File: r.File, Places: r.Places, Disabled: r.Disabled, Tests: r.Tests, Packed: r.Packed, maxLine: r.maxLine}
 	}
-	runtime.GC() // The collection keeps the new data out of the gaps that the old data leaves.
+	runtime.GC() // collects the old data first, so that the new data is not placed in the gaps between old objects
 	in := &documentCodec{}
 	for i, r := range all {
 		in.Codec = codec.NewReader(stored[i])

@@ -8,7 +8,7 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// hintsFor returns hints for keys that people often write where they are not allowed.
+// hintsFor returns the hints for the given keys, which people often write where they are not allowed.
 func hintsFor(keys ...string) map[string]strictyaml.Hint {
 	all := map[string]strictyaml.Hint{
 		"same":    {Message: "is not allowed here: only `clear` and `unless` share values with the trigger", Fix: "remove it"},
@@ -65,7 +65,7 @@ func (c *CauseSyntax) DecodeYAML(n *strictyaml.Node) {
 	decodeTextOr(n, (*plain)(c), &c.Alert, &c.Keys, hints)
 }
 
-// decodeMatcher decodes a text that the line must contain, or a mapping, into plain.
+// decodeMatcher decodes a node into plain. The node is a text that the line must contain, or a mapping.
 func decodeMatcher(n *strictyaml.Node, plain any, parts *Parts, keys *strictyaml.Keys, hints map[string]strictyaml.Hint) {
 	if n.Kind() == strictyaml.List {
 		n.WrongType("a matcher", "write {contains: [...]} if the line must have all of the texts, {any: [...]} if one of them")
@@ -77,7 +77,7 @@ func decodeMatcher(n *strictyaml.Node, plain any, parts *Parts, keys *strictyaml
 	}
 }
 
-// decodeTextOr decodes a text into text, or a mapping into plain, and says whether it was a text.
+// decodeTextOr decodes a text node into text, and a mapping node into plain. It reports whether the node was a text.
 func decodeTextOr(n *strictyaml.Node, plain any, text *string, keys *strictyaml.Keys, hints map[string]strictyaml.Hint) (isText bool) {
 	if n.Kind() == strictyaml.Map {
 		n.DecodeHints(plain, hints)
@@ -92,7 +92,7 @@ func decodeTextOr(n *strictyaml.Node, plain any, text *string, keys *strictyaml.
 
 // DecodeYAML implements strictyaml.Unmarshaler.
 func (s *Severity) DecodeYAML(n *strictyaml.Node) {
-	// none is meant for overrides, so the list of valid values omits it.
+	// none is only for overrides, so the list of valid values in an error omits it.
 	if n.Kind() == strictyaml.Scalar && n.Raw() == string(SeverityNone) {
 		*s = SeverityNone
 		return
@@ -126,7 +126,7 @@ func (m *Mode) DecodeYAML(n *strictyaml.Node) {
 	n.WrongType("true, false or silent", "use true, false or silent")
 }
 
-// decodeEnum decodes a text that must be one of words.
+// decodeEnum decodes a text that must be one of the given words.
 func decodeEnum[T ~string](n *strictyaml.Node, into *T, words ...T) {
 	text, ok := n.Text()
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// maxRules bounds the number of rules in all packs together.
+// maxRules is the maximum number of rules in all packs together.
 const maxRules = 5000
 
 // Document is one parsed file, which is a pack or overrides. It is immutable.
@@ -24,24 +24,25 @@ type Document struct {
 	pack      *PackFile
 	overrides *OverridesFile
 	rules     []packRule // rules before overrides are applied
-	// reparse returns the document of a compiled pack as parsed from its file. It is nil if the
-	// document was parsed from its file.
+	// reparse returns the document as parsed from the pack's YAML. It is nil unless the document comes from a compiled
+	// pack.
 	reparse func() *Document
 }
 
 type packRule struct {
 	doc   *Document
 	alert string
-	// written is the rule in its written form. It is nil for a rule of a compiled pack until
-	// the form is needed. Use writtenForm to read it.
+	// written is the form of the rule. For a rule of a compiled pack, it is nil until it is needed. Use writtenForm to
+	// read it.
 	written *form
-	rule    *Rule // nil if the rule has errors
-	// Only Build sets these. An override changed the rule (overridden), or what its alerts look like
-	// (relabelled), or another pack has a rule of the same name (duplicate).
+	rule    *Rule // compiled rule; nil if the rule has errors
+	// Build sets these fields on its own copies. overridden means that an override changed the rule, and relabelled
+	// that an override changed what its alerts look like. duplicate means that another pack has a rule of the same
+	// name.
 	overridden, relabelled, duplicate bool
 }
 
-// writtenForm returns the written form of a rule. For a compiled pack, it parses the pack once.
+// writtenForm returns the form of a rule. For a compiled pack, the first call parses the pack.
 func (r *packRule) writtenForm() *form {
 	if r.written == nil {
 		all := r.doc.parsed().rules
@@ -54,13 +55,13 @@ func (r *packRule) writtenForm() *form {
 // File returns the name of the file.
 func (d *Document) File() string { return d.file }
 
-// SHA256 returns the hash of the file's bytes, in hex.
+// SHA256 returns the SHA-256 hash of the file's bytes, in hex.
 func (d *Document) SHA256() string { return d.sha }
 
-// IsOverrides reports whether the file contains overrides. Otherwise it is a pack.
+// IsOverrides reports whether the file contains overrides instead of a pack.
 func (d *Document) IsOverrides() bool { return d.overrides != nil }
 
-// Pack returns the name of the pack, "" for overrides.
+// Pack returns the name of the pack, or "" for a file of overrides.
 func (d *Document) Pack() string {
 	if d.pack == nil {
 		return ""
@@ -74,9 +75,9 @@ func (d *Document) Problems() Problems { return d.problems }
 // HasErrors reports whether Parse found errors.
 func (d *Document) HasErrors() bool { return len(d.problems.Errors()) > 0 }
 
-// Parse parses one file and checks everything that does not depend on other files. Fields of
-// File may omit some of this work. The document is never nil. If it has errors, Build uses it
-// only to check other files against it. The document keeps f.Data, which must not change.
+// Parse parses one file and checks everything that does not depend on other files. Fields of File can make it omit some
+// of this work. The document is never nil. If it has errors, Build uses it only to check other files. The document
+// keeps a reference to f.Data, which must not change.
 func Parse(f File) (*Document, Problems) {
 	if f.Compiled != "" {
 		return parseCompiled(f), nil
@@ -146,7 +147,7 @@ func (d *Document) parsePack(doc *strictyaml.Document, file File) {
 	}
 }
 
-// nextRules returns, for each rule, the position of the next rule that is a mapping.
+// nextRules returns, for each rule, the position of the next rule. It skips entries that are not mappings.
 func nextRules(all []RuleSyntax) []strictyaml.Pos {
 	out := make([]strictyaml.Pos, len(all))
 	var next strictyaml.Pos
@@ -159,7 +160,7 @@ func nextRules(all []RuleSyntax) []strictyaml.Pos {
 	return out
 }
 
-// assignName sets the rule's name in the problems found while decoding it.
+// assignName sets the name of the rule in the problems that were found while the rule was decoded.
 func (f *form) assignName(problems Problems) {
 	if len(problems) == 0 {
 		return
@@ -172,7 +173,7 @@ func (f *form) assignName(problems Problems) {
 	}
 }
 
-// checkHeader checks the parts of `pack` that do not depend on other files.
+// checkHeader checks the keys of `pack` that do not depend on other files.
 func (d *Document) checkHeader() {
 	h := &d.pack.Pack
 	if h.Keys.IsDecoded("name") && strings.TrimSpace(h.Name) == "" {
@@ -186,8 +187,8 @@ func (d *Document) checkHeader() {
 	checkDefaults(d)
 }
 
-// checkRuleCount compares the numbers in the header with the content of the file. It reports
-// whether the rules should be compiled.
+// checkRuleCount compares the numbers of rules and tests in the header with the content of the file. It reports whether
+// the rules should be compiled.
 func (d *Document) checkRuleCount(data []byte) bool {
 	p, h := d.pack, &d.pack.Pack
 	got := len(p.Rules)
@@ -198,7 +199,7 @@ func (d *Document) checkRuleCount(data []byte) bool {
 	case got == 0 && !p.Keys.Lacks("rules"):
 		d.addError(p.Keys.Value("rules"), "no-rules", "the pack has no rules", "add a rule, or remove the file")
 	case got == 0 && p.Keys.Lacks("pack"):
-		// The missing pack has already been reported.
+		// The problem that `rules` is missing has already been reported.
 	case got == 0 && p.Keys.Lacks("rules"):
 		d.addError(p.Keys.Key("pack"), "no-rules", "the pack has no `rules`: the file may be truncated", "add a rule, or remove the file")
 	case got > maxRules:
@@ -226,8 +227,8 @@ func (d *Document) wrongCount(key string, stated, got int) {
 		fmt.Sprintf("if the file is truncated, write it again; otherwise write %s: %d", key, got))
 }
 
-// truncatedInLine reports whether the last line has no line break and may be
-// incomplete. A closing bracket or quote shows that it is complete.
+// truncatedInLine reports whether the file may end in the middle of a line. This is so if the last line has no line
+// break, and no closing bracket or quote shows that the line is complete.
 func truncatedInLine(data []byte) bool {
 	return len(data) > 0 && !strings.ContainsRune("\n]}\"'", rune(data[len(data)-1]))
 }

@@ -11,23 +11,23 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// form is one rule in its written form, after defaults and overrides were merged into it. A
-// merged value keeps the position where it was written.
+// form is one rule as written, with the defaults and overrides that apply to it. A merged value keeps the position
+// where it was written.
 type form struct {
 	RuleSyntax
 	at         strictyaml.Pos // position of `- alert:`
 	next       strictyaml.Pos // start of the next rule; zero if there is none
-	shares     bool           // whether the first line of this rule also contains another rule
+	shares     bool           // whether another rule is on the first line of this rule
 	pack, file string
-	// labelKeys and annotationKeys contain, for each name, the keys of the mapping that states
-	// it. The mapping can be in the rule, in the defaults, or in an override.
+	// labelKeys and annotationKeys hold the mapping that contains each label and annotation, by name. The mapping can
+	// be in the rule, in the defaults or in an override.
 	labelKeys, annotationKeys map[string]*strictyaml.Keys
 	defaults                  *strictyaml.Keys
 	origin                    map[string]string
-	// added lists the `add_unless` of overrides. It is merged with the rule's own `unless`.
+	// added lists the `add_unless` of overrides, which are merged with the rule's own `unless`.
 	added    []*UnlessSyntax
 	disabled string // reason of the override that switches the rule off
-	// released is File.Released, unless an override changed the rule.
+	// released is File.Released. It is false if an override changed the rule.
 	released bool
 }
 
@@ -75,7 +75,7 @@ func newForm(p *PackFile, r *RuleSyntax, file string) form {
 	return f
 }
 
-// clone returns a copy that overrides may change.
+// clone returns a copy of the form that overrides may change.
 func (f *form) clone() *form {
 	out := *f
 	out.origin = maps.Clone(f.origin)
@@ -87,7 +87,7 @@ func describeOrigin(kind string, p strictyaml.Pos) string { return kind + " " + 
 // isDecoded reports whether the rule is a mapping.
 func (f *form) isDecoded() bool { return !f.Keys.At.IsZero() }
 
-// isLikely reports whether an unknown key is probably a misspelling of key.
+// isLikely reports whether the rule probably contains a misspelling of key.
 func (f *form) isLikely(key string) bool { return !f.Keys.Has(key) && !f.Keys.Lacks(key) }
 
 func (f *form) newProblem(pos strictyaml.Pos, level strictyaml.Level, check, message, fix string) Problem {
@@ -96,10 +96,10 @@ func (f *form) newProblem(pos strictyaml.Pos, level strictyaml.Level, check, mes
 	return p
 }
 
-// foldName returns a name without its case, which people overlook.
+// foldName returns a name in lower case, because people overlook differences in case.
 func foldName(alert string) string { return strings.ToLower(alert) }
 
-// duplicateProblem returns the problem of a rule that has the same name as f.
+// duplicateProblem returns the problem that another rule has the same name as f.
 func (f *form) duplicateProblem(other *form) Problem {
 	message := fmt.Sprintf("alert %s is already the name of the rule at %s", other.Alert, f.at)
 	if f.Alert != other.Alert {
@@ -120,7 +120,7 @@ func (f *form) lines() (from, to int) {
 		text := start.LineText(n)
 		trimmed := strings.TrimLeft(text, " ")
 		indent := len(text) - len(trimmed)
-		// The rule's keys start at its column, after the dash.
+		// A line that is indented less than the rule's first key, which follows the dash, is not part of the rule.
 		if trimmed != "" && trimmed[0] != '#' && indent+1 < start.Column {
 			return start.Line, n - 1
 		}
@@ -159,7 +159,7 @@ func (f *form) ruleText() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// checkDefaults checks the label names and `verified` of the `defaults`.
+// checkDefaults checks the label names and `verified` in `defaults`.
 func checkDefaults(d *Document) {
 	d.checkVerified(d.pack.Defaults.Verified)
 	keys := &d.pack.Defaults.Keys
@@ -170,7 +170,7 @@ func checkDefaults(d *Document) {
 	}
 }
 
-// badLabel returns what is wrong with the name of an alert's label and the fix, or "".
+// badLabel returns the problem with a label name of an alert and the fix, or "" if the name is valid.
 func badLabel(name string) (message, fix string) {
 	switch {
 	case isReserved(name):

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// hashedRule has the parts of a rule on which a hash depends. The hash is computed from its
-// JSON, so a new key must be omitted from the JSON of the rules that do not state it. Otherwise
-// these rules get another hash and lose their open episodes.
+// hashedRule has the fields of a rule from whose JSON a hash is computed. A new field must be omitted from the JSON of
+// rules that do not state it. Otherwise the hash of these rules changes, and they lose their open episodes.
 type hashedRule struct {
 	Alert, From                string
 	Steps                      []Step
@@ -23,12 +22,12 @@ type hashedRule struct {
 	Silent                     time.Duration `json:",omitempty"`
 	Limit                      int
 	Mode                       Mode
-	// Froms are the selectors that differ from the rule's selector, by the name of their part.
+	// Froms are the selectors of parts that differ from the rule's selector, by the name of the part.
 	Froms map[string]string `json:",omitempty"`
 }
 
-// semanticHash hashes the parts of a rule that decide which episodes it has. It does not depend on how
-// the rule is written, because defaults are filled in and `match: x` equals {contains: x}.
+// semanticHash returns a hash of the keys that decide which episodes a rule has. It does not depend on how the rule is
+// written: defaults are filled in, and `match: x` equals {contains: x}.
 func semanticHash(r *Rule) string {
 	return hashedRule{
 		Alert: r.Alert, From: r.From.String(), Steps: r.Steps, Sequence: r.Sequence,
@@ -37,8 +36,8 @@ func semanticHash(r *Rule) string {
 	}.hashFields()
 }
 
-// MatchHash hashes the parts of a rule that decide which lines it matches and which values it captures,
-// but not what follows from these lines. A rule that is off has the hash "".
+// MatchHash returns a hash of the keys that decide which lines a rule matches and which values it captures. Keys that
+// decide when the rule fires do not change it. A rule that is off has the hash "".
 func (r *Rule) MatchHash() string {
 	if r.Mode == ModeOff {
 		return ""
@@ -59,7 +58,7 @@ func (r *Rule) MatchHash() string {
 func (h hashedRule) hashFields() string {
 	text, err := json.Marshal(h)
 	if err != nil {
-		// Texts, numbers and lists of them can always be marshaled.
+		// texts, numbers and lists of them can always be marshaled
 		return ""
 	}
 	sum := sha256.Sum256(text)

@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// InsertTest returns the text of a pack with one more test after the last test of a rule. All
-// other bytes stay as they are, except for the number of tests in the header. test is the item
-// of a list without indentation. Its first line begins with "- ", and the others with two
-// spaces. The error says why the test cannot be inserted there.
+// InsertTest returns the text of a pack with one more test after the last test of a rule. It changes no other bytes,
+// except for the number of tests in the header. test is the YAML of a list item without indentation. Its first line
+// begins with "- ", and the other lines with two spaces. The error states why the test cannot be inserted.
 func InsertTest(f File, alert string, test []string) ([]byte, error) {
 	d, problems := Parse(f)
 	if errs := problems.Errors(); len(errs) > 0 {
@@ -66,8 +65,8 @@ func (in *inserter) findPlace(test []string) (at int, lines []string, err error)
 	return in.lastLine(from, to, len(dash)) + 1, indentLines(dash, test), nil
 }
 
-// lastLine returns the last line of the range that belongs to the rule. Blank lines and
-// comments at its end belong to what follows, unless they are indented deeper than indent.
+// lastLine returns the last line between start and end that belongs to the rule. Blank lines and comments at the end do
+// not belong to it, unless the comments are indented deeper than indent.
 func (in *inserter) lastLine(start, end, indent int) int {
 	for ; end > start; end-- {
 		text := in.rule.at.LineText(end)
@@ -87,8 +86,8 @@ func indentLines(indent string, lines []string) []string {
 	return out
 }
 
-// insertLines inserts lines before line n, counted from 1, with the line breaks of the file. It
-// raises the number of tests in the header by one, if the header states it.
+// insertLines inserts lines before line n, counted from 1, with the line breaks of the file. If the header states the
+// number of tests, insertLines increases that number by one.
 func (in *inserter) insertLines(n int, lines []string) []byte {
 	all, end := bytes.SplitAfter(in.file.Data, []byte("\n")), "\n"
 	if bytes.Contains(in.file.Data, []byte("\r\n")) {
@@ -109,7 +108,7 @@ func (in *inserter) insertLines(n int, lines []string) []byte {
 	return slices.Concat(before, []byte(text), after)
 }
 
-// verifyResult checks that data is the pack with one more test of rule k.
+// verifyResult checks that data is the pack with one more test of rule k and no other change.
 func (in *inserter) verifyResult(data []byte, k int) error {
 	d, problems := Parse(File{Name: in.file.Name, Data: data})
 	if errs := problems.Errors(); len(errs) > 0 {

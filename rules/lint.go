@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// linter checks a compiled rule. It changes only the field maxLine.
+// linter checks a compiled rule. It changes only the field maxLine of the rule.
 type linter struct{ *compiler }
 
-// lint checks the rule as a whole for keys with no effect, or another one than they suggest.
+// lint looks for keys of the rule that have no effect, or another effect than they suggest.
 func (l *linter) lint() {
 	if l.Keys.Has("silent") {
 		l.lintSilent()
@@ -50,7 +50,7 @@ func (l *linter) lintWindow() {
 	}
 }
 
-// isLoosened reports whether an override changed the rule's count but kept its window.
+// isLoosened reports whether an override changed the rule's count but not its window.
 func (l *linter) isLoosened() bool {
 	return l.Keys.Key("count").File() != l.file && l.Keys.Key("within").File() == l.file
 }
@@ -103,7 +103,7 @@ func (l *linter) lintDistinct() {
 	}
 }
 
-// lintDistinctTime checks that the window has as many units of time as `distinct` must count.
+// lintDistinctTime checks that the window contains as many units of time as `count` requires.
 func (l *linter) lintDistinctTime() {
 	unit, name := l.rule.DistinctTime(), l.Distinct
 	if !l.Keys.IsDecoded("within") || !l.Keys.IsDecoded("count") {
@@ -132,7 +132,7 @@ func (l *linter) lintScope() {
 	l.addError(l.Keys.Value("scope"), "scope", message, fix)
 }
 
-// computeScope returns ScopeNode if all lines of a key come from one node.
+// computeScope returns ScopeNode if all lines of a key come from the same node, otherwise ScopeCluster.
 func computeScope(r *Rule) Scope {
 	if whyCluster(r) == "" {
 		return ScopeNode
@@ -140,7 +140,7 @@ func computeScope(r *Rule) Scope {
 	return ScopeCluster
 }
 
-// whyCluster returns why a single node cannot decide the rule, or "" if it can.
+// whyCluster returns the reason why a single node cannot decide the rule, or "" if it can.
 func whyCluster(r *Rule) string {
 	switch {
 	case !slices.Contains(r.By, "pod"):
@@ -162,7 +162,7 @@ func whyCluster(r *Rule) string {
 	return ""
 }
 
-// besideSilent lists the keys that are not allowed beside `silent`.
+// besideSilent lists the keys that are not allowed together with `silent`.
 var besideSilent = []struct{ key, reason, fix string }{
 	{"sequence", "each line of `match` shows by itself that the key is alive", "use `match` with the line that must keep coming"},
 	{"count", "each line shows by itself that the key is alive", "remove it"},
@@ -173,7 +173,7 @@ var besideSilent = []struct{ key, reason, fix string }{
 	{"keep_firing_for", "the next line of `match` ends the failure", "remove it, or use `expire` for an upper bound"},
 }
 
-// lintSilent checks the keys of a rule with `silent`, which detects that lines stop.
+// lintSilent checks the keys of a rule with `silent`, which fires when lines stop.
 func (l *linter) lintSilent() {
 	if l.Keys.IsDecoded("silent") {
 		l.checkLateness(l.Silent, l.Keys.Value("silent"), "`silent`")

@@ -11,12 +11,11 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// maxLineCost bounds the time that a rule's expressions may take for the longest line.
+// maxLineCost is the maximum time that a rule's expressions may take on the longest line.
 const maxLineCost = 100 * time.Millisecond
 
-// lintCost reports an error for rules that could stall the daemon, and a warning for rules that
-// must be tried on every line. The warning depends on the size of the programs, because they
-// cost time on ordinary lines, too.
+// lintCost reports an error for a rule that could stall the daemon, and a warning for a rule that must be tried on
+// every line. The warning depends on the size of the programs, because they cost time on ordinary lines too.
 func (l *linter) lintCost() {
 	var cost expr.Cost
 	total, worst, worstAt := 0, 0, l.at
@@ -66,12 +65,12 @@ func maxLineTime(r *Rule) time.Duration {
 	return cost.Time()
 }
 
-// addCost adds the highest cost of a matcher.
+// addCost adds the highest possible cost of a matcher.
 func addCost(cost *expr.Cost, m *Matcher) {
 	cost.AddTexts(len(m.Contains))
 	cost.AddExpression(m.Regex, false)
 	for _, f := range m.Fields {
-		cost.AddTexts(1) // finding the field
+		cost.AddTexts(1) // the search for the field
 		cost.AddExpression(f.Regex, true)
 	}
 	for i := range m.Any {
@@ -82,8 +81,8 @@ func addCost(cost *expr.Cost, m *Matcher) {
 	}
 }
 
-// programSizes counts the instructions of a matcher's expressions and finds the largest one. Unless all
-// is set, it omits expressions with a required literal. m is the compiled form of p.
+// programSizes returns the total number of instructions of a matcher's expressions, and the size and position of the
+// largest expression. Unless all is set, it omits expressions with a required literal. m is the compiled form of p.
 func programSizes(p *Parts, keys *strictyaml.Keys, m *Matcher, all bool) (total, largest int, at strictyaml.Pos) {
 	at = keys.At
 	add := func(pattern string, where strictyaml.Pos) {

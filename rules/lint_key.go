@@ -44,7 +44,7 @@ func (l *linter) lintBy() {
 	}
 }
 
-// whyUnbounded returns why a name has an unlimited number of values, or "".
+// whyUnbounded returns the reason why a name has an unlimited number of values, or "" if there is none.
 func whyUnbounded(name string) string {
 	name = strings.ToLower(wordStart.ReplaceAllString(name, "${1}_${2}"))
 	name = strings.NewReplacer("-", "_", ".", "_").Replace(name)
@@ -66,12 +66,12 @@ func whyUnbounded(name string) string {
 	return ""
 }
 
-// wordStart matches where a word begins in a name such as reconcileID.
+// wordStart matches the start of a word inside a name such as reconcileID.
 var wordStart = lazyre.New(`(\p{Ll})(\p{Lu})`)
 
-// lintCaptures checks the names of the key that a matcher captures. All matchers on the same
-// streams must capture the name, because their lines would otherwise have different keys. In
-// the lines of other streams, the name may be a label or a field.
+// lintCaptures checks the names of the key that a matcher captures. All matchers on the same streams must capture such
+// a name, because otherwise their lines would have different keys. In the lines of other streams, the name may be a
+// label or a field.
 func (l *linter) lintCaptures() {
 	if l.Keys.HasError("by") {
 		return

@@ -9,21 +9,21 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// StreamLabels are the labels that sources always set themselves. The configuration can add
-// labels to files, standard input and the kubelet, and Loki has its own.
+// StreamLabels are the labels that sources always set. The configuration can add labels to files, standard input and
+// the kubelet, and Loki has its own labels.
 var StreamLabels = []string{
 	"namespace", "pod", "container", "filename", "node_name", "node", "image", "app", "workload", "unit", "identifier", "transport", "component",
 	"cluster", "job", "service_name", "detected_level", "stream", "flags",
 }
 
-// maxNames bounds the unknown names that are reported for one rule.
+// maxNames is the maximum number of unknown names that are reported for one rule.
 const maxNames = 10
 
 // keyInLine finds the keys of fields in a line of logfmt, klog or JSON.
 var keyInLine = lazyre.New(`([A-Za-z_][A-Za-z0-9_.-]*)"?\s*[=:]`)
 
-// lintNames warns about names that no part of the rule has. Their values are always empty, so
-// failures of different objects would share one alert.
+// lintNames warns about names that no matcher, label or test line of the rule contains. Their values are always empty,
+// so failures of different objects would share one alert.
 func (l *linter) lintNames() {
 	if l.Keys.HasError("tests") || l.Keys.HasError("match") || l.Keys.HasError("sequence") {
 		return
@@ -92,7 +92,7 @@ func (l *linter) lintNames() {
 	}
 }
 
-// knownNames returns the names of captures and labels, and the test lines, which have fields.
+// knownNames returns the names of captures and labels. It also returns the lines of tests, which may contain fields.
 func (l *linter) knownNames() (names, lines []string) {
 	names = slices.Clone(StreamLabels)
 	for _, p := range ruleParts(l.rule) {

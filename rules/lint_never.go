@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// lintNever finds a rule that can never fire. Either no line satisfies it, or every line that
-// would trigger it also ends or mutes it.
+// lintNever reports a rule that can never fire. Either no line satisfies the rule, or every line that would trigger it
+// also ends or mutes it.
 func (l *linter) lintNever() {
 	for _, key := range []string{"clear", "unless"} {
 		condition := l.rule.Clear
@@ -36,11 +36,11 @@ func (l *linter) lintNever() {
 	}
 }
 
-// implies reports whether every line that satisfies m also satisfies o with the same captures.
-// It returns false where it cannot prove this.
+// implies reports whether every line that satisfies m also satisfies o with the same captures. It returns false if it
+// cannot prove this.
 func implies(m, o Matcher) bool {
 	if slices.Contains(o.Contains, "") || len(o.Contains)+len(o.Fields)+len(o.Any) == 0 && o.Regex == nil && o.Not == nil {
-		return false // o has errors
+		return false // the matcher o has errors
 	}
 	if impliesDirectly(m, o) {
 		return true

@@ -34,7 +34,7 @@ func lintShipped(f *form, r *Rule) Problems {
 	return out
 }
 
-// expectsAlert reports whether a test expects an alert, and whether it expects none after a line.
+// expectsAlert reports whether a test expects an alert (positive), and whether it expects none after a line (negative).
 func expectsAlert(t *Test) (positive, negative bool) {
 	first := time.Duration(-1)
 	for _, in := range t.Input {
@@ -49,8 +49,8 @@ func expectsAlert(t *Test) (positive, negative bool) {
 	return positive, negative
 }
 
-// untestedBranches returns the names of the branches of `any` that no line of a positive test
-// matches. Of a condition on a field, it only checks that the line contains the field's name.
+// untestedBranches returns the names of the branches of `any` that no line of a positive test matches. For a condition
+// on a field, it only checks that the line contains the name of the field.
 func untestedBranches(r *Rule) []string {
 	var out []string
 	for i, s := range r.Steps {

@@ -9,7 +9,7 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// lintSteps checks values from log lines in steps, because people paste steps into a shell.
+// lintSteps checks remediation steps that contain values from log lines, because people paste steps into a shell.
 func (l *linter) lintSteps() {
 	steps := l.rule.Remediation.Steps
 	if len(steps) != len(l.RuleSyntax.Remediation.Steps) {
@@ -27,8 +27,8 @@ func (l *linter) lintSteps() {
 }
 
 func (l *linter) lintStep(s *Template, pos strictyaml.Pos, name string) {
-	defer s.Release()                         // the memory is freed because few rules ever fire
-	for _, value := range []string{"x", ""} { // the two values select different branches of conditions
+	defer s.Release()                         // frees the compiled form, because few rules ever fire
+	for _, value := range []string{"x", ""} { // the two values select different branches of `if`
 		text, hosts := s.WithMarks(value)
 		if hosts {
 			l.addError(pos, "step-link", name+" has a value as the host of a URL: a log line would choose where the link leads", "write the value without https://, such as curl --proto-default https VALUE/readyz")
@@ -52,7 +52,7 @@ func (l *linter) lintStep(s *Template, pos strictyaml.Pos, name string) {
 	}
 }
 
-// freeText returns the first name in a step whose value can be any text, or "".
+// freeText returns the first name in a remediation step whose value can be any text, or "" if there is none.
 func (l *linter) freeText(s *Template) string {
 	switch {
 	case s.UsesLine():
@@ -77,8 +77,8 @@ func (l *linter) freeText(s *Template) string {
 	return ""
 }
 
-// isFreeText reports whether the name is captured by a group that matches any text, or is the
-// name of a field that holds prose.
+// isFreeText reports whether a group that matches any text captures the name, or the name is the name of a field with
+// prose.
 func (l *linter) isFreeText(name string) bool {
 	captured := false
 	for _, p := range ruleParts(l.rule) {

@@ -10,10 +10,9 @@ import (
 
 const fixForeign = "add `namespace` to `by`, or use `origin: infrastructure`"
 
-// addNamespace makes the clear or unless lines of a rule with `origin: any` share the namespace
-// of the failure. Otherwise a line of one namespace could end the failure of another. It
-// applies only if the rule states its origin. It runs after the semantic hash was computed, so
-// that a rule keeps its open episodes when an origin is added.
+// addNamespace adds the namespace to `same` of the clear or unless lines of a rule with `origin: any`. Otherwise a line
+// of one namespace could end the failure of another. It applies only if the rule states its origin. It runs after the
+// semantic hash was computed, so that a rule keeps its open episodes when an origin is added.
 func (c *compiler) addNamespace(a *ClearOrUnless) {
 	if a == nil || c.RuleSyntax.Origin != OriginAny || !slices.Contains(c.rule.By, "namespace") || slices.Contains(a.Same, "namespace") {
 		return
@@ -21,7 +20,7 @@ func (c *compiler) addNamespace(a *ClearOrUnless) {
 	a.Same, a.NamespaceAdded = append(slices.Clone(a.Same), "namespace"), true
 }
 
-// lintOrigin checks whether lines of one namespace can join or change the episodes of another.
+// lintOrigin checks whether lines of one namespace can join or change the episodes of another namespace.
 func (l *linter) lintOrigin() {
 	if l.Keys.HasError("origin") || l.Keys.Lacks("origin") || l.rule.Infrastructure || l.Keys.HasError("by") {
 		return
@@ -55,8 +54,8 @@ func namesNamespace(s Selector) bool {
 	})
 }
 
-// lintVoices checks rules that read infrastructure. It warns about a part that can be satisfied
-// by words that a component only quotes, such as the name of a tenant's object.
+// lintVoices checks rules that read only infrastructure. It warns about a part that words can satisfy which a component
+// only quotes, such as the name of a tenant's object.
 func (l *linter) lintVoices() {
 	if !l.rule.Infrastructure {
 		return
@@ -73,8 +72,8 @@ func (l *linter) lintVoices() {
 	}
 }
 
-// mayBeQuoted reports whether a line may satisfy a matcher only by words that the program
-// quotes. A text at the start of a line is not a quotation.
+// mayBeQuoted reports whether words that the program only quotes can satisfy a matcher. A text at the start of a line
+// is not quoted.
 func mayBeQuoted(m Matcher, in In) bool {
 	in = m.In.Within(in)
 	texts := len(m.Contains) > 0 || m.Regex != nil
@@ -88,7 +87,7 @@ func mayBeQuoted(m Matcher, in In) bool {
 	return slices.ContainsFunc(m.Any, func(b Matcher) bool { return mayBeQuoted(b, in) })
 }
 
-// States reports whether the field must have a particular value. Otherwise it names an object.
+// States reports whether the field must have a particular value. Otherwise the field only names an object.
 func (f Field) States() bool {
 	if f.Regex == nil {
 		return true

@@ -2,11 +2,11 @@ package rules
 
 import "crowsnest/internal/literals"
 
-// minLiteral is the minimum length in bytes of a required text by which lines are selected.
+// minLiteral is the minimum length in bytes of a required text by which the prefilter selects lines.
 const minLiteral = 4
 
-// Required returns a condition on texts that all lines of the matcher contain, or nil. Texts of fields
-// are marked as escapable, because a line may write their letters as \u0041.
+// Required returns a condition on literal texts that every line of the matcher satisfies. It returns nil if there is
+// none. Texts of fields are marked as escapable, because a line may write their letters as \u0041.
 func (m *Matcher) Required() *literals.Cond {
 	var all []*literals.Cond
 	for _, text := range m.Contains {
@@ -16,7 +16,7 @@ func (m *Matcher) Required() *literals.Cond {
 		all = append(all, m.Regex.Required())
 	}
 	for _, f := range m.Fields {
-		if f.Name != "msg" { // the message of a klog line has no field name
+		if f.Name != "msg" { // in a klog line, the message has no field name
 			all = append(all, literals.OfText(f.Name).Pieces(func(c byte) bool { return isVerbatim(c) && c != '.' }))
 		}
 		value := literals.OfText(f.Value)
@@ -35,16 +35,15 @@ func (m *Matcher) Required() *literals.Cond {
 	return literals.AllOf(all...)
 }
 
-// isVerbatim reports whether a letter of a field's name or value appears unescaped in a line,
-// whatever the format of the line. Quotes, backslashes and control characters are escaped. JSON
-// may escape the slash, and writers differ in which non-ASCII characters they escape. The slash
-// also joins the two members of a reference, which JSON writes separately. JSON may also write
-// any other letter as \u00XX, see Required.
+// isVerbatim reports whether a byte of a field's name or value appears unescaped in a line, whatever the format of the
+// line. Quotes, backslashes and control characters are escaped. JSON may escape the slash, and writers differ in which
+// non-ASCII characters they escape. The slash also joins the two members of a reference, which JSON writes separately.
+// JSON may write any other character as \u00XX too; Required handles that.
 func isVerbatim(c byte) bool {
 	return ' ' <= c && c <= '~' && c != '"' && c != '\\' && c != '/'
 }
 
-// isPrefiltered reports whether the prefilter can select the lines of a matcher.
+// isPrefiltered reports whether the prefilter can select the lines of a matcher by literal texts.
 func isPrefiltered(m *Matcher) bool {
 	_, n := m.Required().Longest()
 	return n >= minLiteral

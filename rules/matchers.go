@@ -11,11 +11,11 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// matcherCompiler compiles selectors and matchers independently of the rule that has them.
+// matcherCompiler compiles selectors and matchers. It does not need the rest of the rule.
 type matcherCompiler struct{ report }
 
-// compileSelector compiles the selector of a `from`. name is what messages call it. ok is false
-// if the selector is absent or has an error.
+// compileSelector compiles the selector of a `from`. name is the name of the selector in messages. ok is false if the
+// selector is absent or has an error.
 func (c *matcherCompiler) compileSelector(text string, keys *strictyaml.Keys, name string) (s Selector, ok bool) {
 	if !keys.IsDecoded("from") {
 		return s, false
@@ -39,8 +39,8 @@ func (c *matcherCompiler) compileSelector(text string, keys *strictyaml.Keys, na
 	return s, true
 }
 
-// compileMatcher compiles the parts of a matcher. If a part has errors, the other parts are
-// still compiled, but the matcher is not checked as a whole. in is the default of `in`.
+// compileMatcher compiles the conditions of a matcher. If a condition has errors, the other conditions are still
+// compiled, but the matcher is not checked as a whole. in is the default of `in`.
 func (c *matcherCompiler) compileMatcher(p *Parts, keys *strictyaml.Keys, name string, in In) Matcher {
 	m := Matcher{}
 	if in != p.In {
@@ -75,7 +75,7 @@ func (c *matcherCompiler) compileMatcher(p *Parts, keys *strictyaml.Keys, name s
 	return m
 }
 
-// checkParts reports matchers that nearly every line satisfies.
+// checkParts reports a matcher that nearly every line satisfies.
 func (c *matcherCompiler) checkParts(p *Parts, keys *strictyaml.Keys, name string) {
 	parts := keys.Has("contains") || keys.Has("regex") || keys.Has("field") || keys.Has("any")
 	switch {
@@ -117,7 +117,7 @@ func (c *matcherCompiler) compileRegex(pattern string, pos strictyaml.Pos, name 
 	return re
 }
 
-// checkGroups reports a group name that an expression has twice. re may be nil.
+// checkGroups reports a group name that occurs twice in an expression. re may be nil.
 func (c *matcherCompiler) checkGroups(re *literals.Expression, pattern string, pos strictyaml.Pos, name string) {
 	if names := expr.Groups(re); len(sortedUnique(names)) == len(names) {
 		return

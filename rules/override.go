@@ -72,7 +72,7 @@ func (d *Document) checkOverride(e *OverrideSyntax) {
 	}
 }
 
-// ruleGlob returns the glob of an override, which with the prefix `pack:` is of packs.
+// ruleGlob returns the glob of an override. With the prefix `pack:` it matches names of packs instead of rules.
 func ruleGlob(rule string) string { return strings.TrimPrefix(rule, "pack:") }
 
 func (e *OverrideSyntax) appliesTo(alert, pack string) bool {
@@ -84,7 +84,7 @@ func (e *OverrideSyntax) appliesTo(alert, pack string) bool {
 	return ok && err == nil
 }
 
-// apply applies the override to a form, which must not share maps with other forms.
+// apply applies the override to a form. The form must not share maps with other forms.
 func (e *OverrideSyntax) apply(f *form) {
 	if s := e.Set; s != nil {
 		s.apply(f)
@@ -99,14 +99,13 @@ func (e *OverrideSyntax) apply(f *form) {
 	}
 }
 
-// changesAlerts reports whether the override changes what alerts look like. The tests of the
-// rule then no longer expect the right alerts.
+// changesAlerts reports whether the override changes what alerts look like. If it does, the tests of the rule expect
+// other alerts than the changed rule raises.
 func (e *OverrideSyntax) changesAlerts() bool {
 	return e.Set != nil && slices.ContainsFunc([]string{"by", "labels", "annotations", "runbook_url", "symptom_of"}, e.Set.Keys.Has)
 }
 
-// apply copies the keys that are set to the keys of the rule that have the same names. Labels
-// and annotations are merged by name.
+// apply copies the keys that the override sets to the same keys of the rule. Labels and annotations are merged by name.
 func (s *SetSyntax) apply(f *form) {
 	names := slices.DeleteFunc(s.Keys.Names(), func(name string) bool { return name == "labels" || name == "annotations" || name == "runbook_url" })
 	f.Keys = f.Keys.WithKeys(s.Keys, names...)

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// rulePart is a matcher of a rule with the selector of the streams whose lines it reads.
+// rulePart is a matcher of a rule with the selector of the streams that it reads.
 type rulePart struct {
-	name    string // clear, unless or match, or such as "step 2" in a sequence
+	name    string // clear, unless, match, or for example "step 2" in a sequence
 	from    Selector
 	matcher *Matcher
 }
@@ -45,7 +45,7 @@ func (r *Rule) Selectors() iter.Seq[Selector] {
 	}
 }
 
-// Applies reports whether a part of the rule selects a stream; see Selector.Matches for lenient.
+// Applies reports whether a part of the rule selects a stream. lenient is explained at Selector.Matches.
 func (r *Rule) Applies(labels map[string]string, lenient bool) bool {
 	for from := range r.Selectors() {
 		if from.Matches(labels, lenient) {
@@ -55,8 +55,8 @@ func (r *Rule) Applies(labels map[string]string, lenient bool) bool {
 	return false
 }
 
-// WithFrom returns a copy of the rule in which replacement takes the place of the selector old,
-// in the rule itself and in its parts.
+// WithFrom returns a copy of the rule in which replacement takes the place of the selector old, in the rule and in its
+// parts.
 func (r *Rule) WithFrom(old, replacement Selector) *Rule {
 	out := *r
 	replace := func(from *Selector) {
@@ -79,8 +79,8 @@ func (r *Rule) WithFrom(old, replacement Selector) *Rule {
 	return &out
 }
 
-// OwnSelectors returns the selectors that differ from the rule's From, by the name of their part. A
-// name is clear or unless, or such as "step 2" in a sequence. The map is nil if there are none.
+// OwnSelectors returns the selectors of parts that differ from the rule's From, by the name of the part. A name is
+// clear, unless, or for example "step 2" in a sequence. The map is nil if there are none.
 func (r *Rule) OwnSelectors() map[string]string {
 	var out map[string]string
 	for _, p := range ruleParts(r) {

@@ -15,7 +15,7 @@ import (
 
 // report collects the problems of a rule or of a file.
 type report struct {
-	alert    string // name of the rule's alert; empty for problems of the file
+	alert    string // name of the rule's alert; empty for a problem of the file
 	problems Problems
 }
 
@@ -40,8 +40,8 @@ func (r *report) checkLateness(d time.Duration, pos strictyaml.Pos, name string)
 	}
 }
 
-// addInvalid reports an error in a selector, a template or a version constraint. The text with
-// the error is at p, and name is what messages call it.
+// addInvalid reports an error in a selector, a template or a version constraint. p is the position of the text, and
+// name is its name in messages.
 func (r *report) addInvalid(p strictyaml.Pos, text, check, name string, err error) {
 	message, fix := err.Error(), ""
 	var se *expr.SyntaxError

@@ -16,29 +16,29 @@ import (
 const (
 	DefaultKeepFiringFor = 15 * time.Minute
 	DefaultExpire        = 24 * time.Hour
-	// DefaultSilentExpire is the default of `expire` in a rule with `silent`. It is long, because a
-	// missing thing stays missing until it returns.
+	// DefaultSilentExpire is the default of `expire` in a rule with `silent`. It is long, because a component that is
+	// missing stays missing until it returns.
 	DefaultSilentExpire = 30 * 24 * time.Hour
 	defaultLimit        = 100
-	// Lateness is the time that the watermark of files and of the Kubernetes API trails behind
-	// the time up to which their lines have been read. The lint compares durations with it.
+	// Lateness is the time by which the watermark of files and of the Kubernetes API is behind the time up to which
+	// their lines have been read. The lint compares durations with it.
 	Lateness = 10 * time.Second
-	// MaxIdentity is the number of labels that the identity of a stream may have.
+	// MaxIdentity is the maximum number of labels in the identity of a stream.
 	MaxIdentity = 8
-	// MaxHits bounds the hits that are kept for each step and key, and the value of `count`
-	// with `distinct`. Of lines that are only counted, just the times are kept.
+	// MaxHits is the maximum number of hits that are kept for each step and key, and the maximum of `count` with
+	// `distinct`. For lines that are only counted, only the times are kept.
 	MaxHits = 256
 	// MaxCount is the maximum of `count`.
 	MaxCount = 10_000
 )
 
-// DefaultIdentity lists the stream labels that are in every key. It must not be changed.
+// DefaultIdentity lists the stream labels that are a part of every key. It must not be changed.
 var DefaultIdentity = []string{"cluster", "tenant"}
 
-// Severity is the label that routes an alert.
+// Severity is the label by which alerts are routed.
 type Severity string
 
-// The severities. SeverityNone notifies nobody. Only overrides may set it.
+// The severities. SeverityNone notifies nobody, and only overrides may set it.
 const (
 	SeverityCritical Severity = "critical"
 	SeverityWarning  Severity = "warning"
@@ -46,17 +46,17 @@ const (
 	SeverityNone     Severity = "none"
 )
 
-// Mode says what a rule does when it matches.
+// Mode states what happens when a rule matches.
 type Mode string
 
 // The modes of `enabled`.
 const (
-	ModeOn     Mode = "true"   // lines are counted, alerts are shown and notified
+	ModeOn     Mode = "true"   // lines are counted, alerts are shown, and receivers are notified
 	ModeOff    Mode = "false"  // the rule is not compiled
 	ModeSilent Mode = "silent" // lines are counted and alerts shown, but nobody is notified
 )
 
-// Scope says where a rule can be decided, which is on one node or for the whole cluster.
+// Scope states where a rule can be decided, on a single node or only for the whole cluster.
 type Scope string
 
 // The scopes. A rule with ScopeNode has `pod` in its key and in every `same`.
@@ -65,7 +65,7 @@ const (
 	ScopeCluster Scope = "cluster"
 )
 
-// Origin says from whom a rule trusts log lines.
+// Origin states whose log lines a rule trusts.
 type Origin string
 
 // The origins.
@@ -74,37 +74,37 @@ const (
 	OriginAny            Origin = "any"
 )
 
-// Rule is one effective rule. Defaults and overrides are applied to it, and its matchers and
-// templates are compiled. It is immutable.
+// Rule is one effective rule, with defaults and overrides applied, and with compiled matchers and templates. It is
+// immutable.
 type Rule struct {
 	Alert string
 	Pack  string
 	File  string
-	Line  int // line of `- alert:`
+	Line  int // number of the line with `- alert:`
 
-	// From selects the streams for the parts that state no selector of their own. Selectors
-	// returns the selectors of all parts.
+	// From selects the streams for the parts without a selector of their own. The method Selectors returns the
+	// selectors of all parts.
 	From Selector
 	// FromAt is the position of `from`.
 	FromAt strictyaml.Pos
-	// Infrastructure restricts the rule to streams of Set.Namespaces and streams without a namespace. It
-	// is not part of Hash, so that a change keeps open episodes.
+	// Infrastructure restricts the rule to streams of Set.Namespaces and streams without a namespace. It is not part of
+	// Hash, so that changing it does not end open episodes.
 	Infrastructure bool
-	// the matcher of `match`, or the matchers of `sequence`
+	// Steps are the steps of `sequence`, or one step for `match`.
 	Steps    []Step
 	Sequence bool
 	Count    int           // at least 1
-	Within   time.Duration // length of the window; zero if there is none
-	Distinct string        // what is counted instead of lines, see DistinctTime; empty if lines are counted
+	Within   time.Duration // length of the window; zero if the rule has none
+	Distinct string        // name or unit of time whose different values are counted; empty if lines are counted
 	By       []string
 
 	Clear  *ClearOrUnless // nil if the rule has none
 	Unless *ClearOrUnless // nil if the rule has none
 
 	For           time.Duration
-	Silent        time.Duration // how long a key that was seen may write no line before the rule fires; zero if the lines themselves are the failure
-	KeepFiringFor time.Duration // quiet time after which the alert resolves; only without Clear and Silent
-	Expire        time.Duration // longest duration of an episode; only with Clear or Silent
+	Silent        time.Duration // duration without lines of a key after which the rule fires; zero if the lines themselves are the failure
+	KeepFiringFor time.Duration // time without lines after which the alert resolves; used only without Clear and Silent
+	Expire        time.Duration // maximum duration of an episode; used only with Clear or Silent
 	Limit         int
 	Scope         Scope
 	Mode          Mode
@@ -113,8 +113,8 @@ type Rule struct {
 	Labels      []NamedTemplate // sorted by name
 	Annotations []NamedTemplate // sorted by name
 	Remediation Remediation
-	// Verified names the components in whose source code the rule's texts were found. It is
-	// empty if nobody has verified the rule. It is not part of Hash.
+	// Verified names the components in whose source code the rule's texts were found. It is empty if the rule is not
+	// verified. It is not part of Hash.
 	Verified []Verified
 	Tests    []Test
 
@@ -122,42 +122,40 @@ type Rule struct {
 	// which they are tried. They are not part of Hash.
 	Causes []Cause
 
-	// CapturedNames lists the names whose values are kept with a hit, without duplicates. They
-	// are By in its order, DistinctName, the names of `differs`, those that templates read from
-	// `$vars`, and "image" if the remediation has `affects`. In a sequence, name_2 of a
-	// template is listed both as name_2 and as name.
+	// CapturedNames lists the names whose values are kept with a hit, without duplicates. They are By in its order,
+	// DistinctName, the names of `differs`, the names that templates read from `$vars`, and "image" if the remediation
+	// has `affects`. A name_2 that a template of a sequence uses is listed both as name_2 and as name.
 	CapturedNames []string
 
-	// Hash is the semantic hash of everything but severity, annotations, remediation, labels,
-	// symptom_of, verified, tests and origin. A rule whose hash is unchanged keeps its state
-	// when rules are reloaded.
+	// Hash is the semantic hash. It covers everything except severity, annotations, remediation, labels, symptom_of,
+	// verified, tests and origin. A rule whose hash is unchanged keeps its state when rules are reloaded.
 	Hash string
 
-	// Places says where each key was set. Use SetBy to read it.
+	// Places states where each key was set. Use SetBy to read it.
 	Places Places
 
 	// Source is the text of the rule in its pack, without its tests.
 	Source string
 
-	// Disabled is the reason of the override that set ModeOff. It is empty if none did.
+	// Disabled is the reason in the override that set ModeOff. It is empty if no override did so.
 	Disabled string
 
-	// Packed is the rule as its pack states it, to which its tests apply. It is set if an
-	// override changes labels, texts or causes. Nil stands for the rule itself.
+	// Packed is the rule before overrides, to which the tests of the pack apply. It is set if an override changes
+	// labels, texts or causes. Nil means the rule itself.
 	Packed *Rule
 
-	// maxLine caches MaxLineTime. If it is nil, MaxLineTime is computed at each call.
+	// maxLine caches MaxLineTime. If it is nil, MaxLineTime computes its result at each call.
 	maxLine *lineBound
 }
 
-// lineBound is a time that is computed when it is first needed.
+// lineBound is a duration that is computed when it is first needed.
 type lineBound struct {
 	once sync.Once
 	time time.Duration
 }
 
-// MaxLineTime bounds the CPU time of all expressions for any line of 16 KiB. A rule above 100 ms is not
-// loaded. The first call takes up to some milliseconds.
+// MaxLineTime returns an upper bound of the CPU time of all expressions on a line of 16 KiB. A rule with a bound above
+// 100 ms is not loaded. The first call takes up to some milliseconds.
 func (r *Rule) MaxLineTime() time.Duration {
 	if r.maxLine == nil {
 		return maxLineTime(r)
@@ -174,7 +172,7 @@ func (r *Rule) LineOrigin() Origin {
 	return OriginAny
 }
 
-// Resolves returns the value of the label `resolves`.
+// Resolves returns the value of the alert's label `resolves`.
 func (r *Rule) Resolves() string {
 	if r.Expires() {
 		return "clear"
@@ -182,7 +180,7 @@ func (r *Rule) Resolves() string {
 	return "quiet"
 }
 
-// DistinctTime returns the unit of time, such as a minute, if `distinct` counts those, in UTC, in which
+// DistinctTime returns the unit of time, such as a minute, if `distinct` counts the different units, in UTC, in which
 // lines matched. It returns 0 if `distinct` is the name of a value.
 func (r *Rule) DistinctTime() time.Duration {
 	switch r.Distinct {
@@ -206,47 +204,48 @@ func (r *Rule) DistinctName() string {
 	return r.Distinct
 }
 
-// Expires reports whether a line ends the alert. Expire bounds it then, and not KeepFiringFor.
+// Expires reports whether a line ends the alert. Then Expire limits the duration of an episode, and KeepFiringFor is
+// not used.
 func (r *Rule) Expires() bool { return r.Clear != nil || r.Silent > 0 }
 
 // Step is one matcher of a rule.
 type Step struct {
-	// From selects the streams of the step, by default those of the rule.
+	// From selects the streams of the step. The default is the selector of the rule.
 	From    Selector `json:"-"`
 	Matcher Matcher
-	// Differs names values that must differ from those of every earlier step that has them.
+	// Differs lists names whose values must differ from the values in every earlier step that has them.
 	Differs []string `json:",omitempty"`
 }
 
 // ClearOrUnless is the compiled form of `clear` or of `unless`.
 type ClearOrUnless struct {
-	// From selects the streams whose lines end or mute, by default those of the rule.
+	// From selects the streams whose lines end or mute the alert. The default is the selector of the rule.
 	From    Selector `json:"-"`
 	Matcher Matcher
-	// Same lists the names whose values the line must share, by default all of By.
+	// Same lists the names whose values must be equal in the line and in the alert's key. The default is all of By.
 	Same []string `json:",omitempty"`
-	// NamespaceAdded says that Same contains `namespace` only because of the rule's origin.
-	// Lines of streams without a namespace then also count.
+	// NamespaceAdded is set if Same contains `namespace` only because of the rule's origin. Then lines of streams
+	// without a namespace also count.
 	NamespaceAdded bool          `json:"-"`
-	Within         time.Duration // how long an `unless` line mutes; zero for `clear`
+	Within         time.Duration // duration for which an `unless` line mutes; zero for `clear`
 	// At is the position of the key in the rule. It is zero if only an override states the key.
 	At strictyaml.Pos `json:"-"`
 }
 
-// Matcher is a condition on one line, all parts of which hold. Its JSON is part of Rule.Hash.
+// Matcher is a condition on one line. All its fields must hold. Its JSON is part of Rule.Hash.
 type Matcher struct {
-	In       In                   `json:",omitempty"` // empty if it equals In of the surrounding matcher or part
+	In       In                   `json:",omitempty"` // empty if it is the same as In of the surrounding matcher or part
 	Contains []string             `json:",omitempty"`
-	Regex    *literals.Expression `json:",omitempty"` // must match anywhere in the line; nil if there is none
+	Regex    *literals.Expression `json:",omitempty"` // matches anywhere in the line; nil if there is none
 	Fields   []Field              `json:",omitempty"` // sorted by name
-	Any      []Matcher            `json:",omitempty"` // alternatives, one of which must hold; the first that holds captures
-	Not      *Matcher             `json:",omitempty"` // must not hold, and captures nothing
+	Any      []Matcher            `json:",omitempty"` // alternatives of which one must hold; the first one that holds captures values
+	Not      *Matcher             `json:",omitempty"` // must not hold; captures no values
 }
 
-// In says where in a line the texts and expressions of a matcher count.
+// In states in which sections of a line the texts and expressions of a matcher count.
 type In string
 
-// The places. InSpoken, the default, stands for the message and the error. No pack states it.
+// The values of In. InSpoken, the default, means the message and the error. It cannot be written in a pack.
 const (
 	InSpoken   In = ""
 	InMessage  In = "message"
@@ -254,14 +253,14 @@ const (
 	InAnywhere In = "anywhere"
 )
 
-// Within returns the place of a matcher with place i inside one with the place outer.
+// Within returns the effective value of In for a matcher with the value i inside a matcher with the value outer.
 func (i In) Within(outer In) In { return cmp.Or(i, outer) }
 
 // Field is a condition on one field of a line.
 type Field struct {
 	Name  string
-	Value string               // exact value of the field if Regex is nil
-	Regex *literals.Expression // anchored at both ends; only named groups capture
+	Value string               // exact value of the field; used if Regex is nil
+	Regex *literals.Expression // matches the whole value; only named groups capture
 }
 
 // NamedTemplate is the template of one label or annotation.
@@ -278,7 +277,7 @@ type Remediation struct {
 	Affects    []Affects
 }
 
-// Text renders the summary and the numbered steps; see template.Text.
+// Text returns the summary and the numbered steps as text; see template.Text.
 func (r *Remediation) Text(d TemplateData, neutral func(string) string) (text string, failed int) {
 	return template.Text(r.Summary, r.Steps, d, neutral)
 }
@@ -290,18 +289,18 @@ func (r Remediation) Judge(image string) versions.Verdict { return versions.Judg
 // Test is one inline test.
 type Test struct {
 	Name   string
-	Line   int // line in the file of the rule
+	Line   int // number of the line in the rule's file
 	Stream map[string]string
 	Input  []Input
 	Expect []Checkpoint
 }
 
-// Input is one event of a test. It is a line that arrives, a source that is lost or returns, a
-// restart, the deletion of a pod, or the alert of a cause.
+// Input is one event of a test. The event is a line that arrives, a source that is lost or returns, a restart, the
+// deletion of a pod, or the alert of a cause.
 type Input struct {
-	Line     int               `yaml:"-" json:"-"` // number of the line in the file of the rule
+	Line     int               `yaml:"-" json:"-"` // number of the line in the rule's file
 	At       time.Duration     `yaml:"at" bounds:"0s,1y" strict:"required" jsonschema:"required" jsonschema_description:"Time of arrival, from the start of the test."`
-	TS       time.Duration     `yaml:"ts" bounds:"0s,1y" jsonschema_description:"Time of the event in a line that arrives late. Default: the value of at."` // equals At if it is not stated
+	TS       time.Duration     `yaml:"ts" bounds:"0s,1y" jsonschema_description:"Time of the event in a line that arrives late. Default: the value of at."` // time of the line's timestamp; equals At unless the test states it
 	Text     string            `yaml:"line" bounds:"0,1048576" jsonschema_description:"Text of the line. {{ $value }} is the index of the repetition."`
 	Labels   map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Stream labels of this line, which override the labels of the test; \"\" removes a label. With source: the labels of a stream that this source reads. With do: gone: the labels of the deleted pod. With cause: the labels of the alert of the cause."`
 	Repeat   int               `yaml:"repeat" bounds:"1,100000" jsonschema:"minimum=1" jsonschema_description:"How many times the line arrives. Default 1."` // at least 1
@@ -310,22 +309,22 @@ type Input struct {
 	Do       string            `yaml:"do" bounds:"0,4096" jsonschema:"enum=restart,enum=gone" jsonschema_description:"With restart, crowsnest restarts with its saved state. With gone, the pod that the labels namespace and pod name was deleted."`
 	Cause    string            `yaml:"cause" bounds:"0,4096" jsonschema_description:"Name of a rule in symptom_of, whose alert fires from at on. If its failure began earlier, ts is that time. labels are the labels of the alert."`
 	Until    time.Duration     `yaml:"until" bounds:"0s,1y" jsonschema_description:"The time at which the alert of cause ends. Default: it does not end."`
-	HasTS    bool              `yaml:"-" json:"-"` // whether the input states ts
-	HasUntil bool              `yaml:"-" json:"-"` // whether the input states until
+	HasTS    bool              `yaml:"-" json:"-"` // whether the test states ts
+	HasUntil bool              `yaml:"-" json:"-"` // whether the test states until
 }
 
-// Checkpoint is what a test expects at one time.
+// Checkpoint states what a test expects at one time.
 type Checkpoint struct {
-	Line     int // line in the file of the rule
+	Line     int // number of the line in the rule's file
 	At       time.Duration
 	None     bool // whether the checkpoint states `firing: none`
 	Firing   []ExpectedAlert
 	Resolved []ExpectedAlert
-	// HasFiring reports whether the checkpoint states `firing`. It may state only `resolved`.
+	// HasFiring reports whether the checkpoint states `firing`. A checkpoint may also state only `resolved`.
 	HasFiring bool
 }
 
-// ExpectedAlert is a subset of an alert. A label with the value "" must be absent.
+// ExpectedAlert lists some properties of an alert. A label with the value "" must be absent from the alert.
 type ExpectedAlert struct {
 	Labels      map[string]string
 	Annotations map[string]string
@@ -340,16 +339,16 @@ type Pack struct {
 	Name    string
 	Version string
 	File    string
-	SHA256  string // SHA-256 of the file's bytes, in hex
+	SHA256  string // SHA-256 hash of the file's bytes, in hex
 	Rules   []*Rule
 }
 
-// Set contains every loaded rule of every pack after overrides, including rules with ModeOff.
+// Set contains every loaded rule of every pack, with overrides applied, including rules with ModeOff.
 type Set struct {
 	Packs []*Pack
 	// Rules lists the rules in the order of packs and files. Their names are unique.
 	Rules []*Rule
-	// Namespaces are those that rules with `origin: infrastructure` trust. Nil stands for all.
+	// Namespaces are the namespaces that rules with `origin: infrastructure` trust. Nil means all namespaces.
 	Namespaces *Namespaces
 	// Warnings are the problems that do not prevent loading.
 	Warnings Problems
@@ -361,8 +360,8 @@ func (s *Set) Reads(r *Rule, labels map[string]string, lenient bool) bool {
 	return s.Trusts(r, labels) && r.Applies(labels, lenient)
 }
 
-// Trusts reports whether the rule's origin accepts a stream with these labels. Every rule accepts a
-// stream without a namespace: a log of a node or a file that the operator named.
+// Trusts reports whether the rule's origin accepts a stream with these labels. Every rule accepts a stream without a
+// namespace, which is a log of a node or a file that the operator named.
 func (s *Set) Trusts(r *Rule, labels map[string]string) bool {
 	namespace := labels["namespace"]
 	return !r.Infrastructure || namespace == "" || s.Namespaces.Has(namespace)

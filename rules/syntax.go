@@ -6,8 +6,8 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// The types of this file are the written form of packs and overrides, and the source of the JSON Schema.
-// Keys holds the positions of keys and values for messages.
+// The types of this file are the YAML form of packs and overrides, and the source of the JSON Schema. Keys holds the
+// positions of keys and values for messages.
 
 // PackFile is a file with the rules of one pack.
 type PackFile struct {
@@ -39,7 +39,7 @@ type DefaultsSyntax struct {
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
 
-// RuleSyntax is the written form of one rule.
+// RuleSyntax is the YAML form of one rule.
 type RuleSyntax struct {
 	Alert string `yaml:"alert" bounds:"0,4096" jsonschema:"required,minLength=1" jsonschema_description:"Name of the alert (alertname), unique among all packs, in CamelCase with the component first."`
 	From  string `yaml:"from" bounds:"0,16384" jsonschema:"required" jsonschema_description:"Selector of the log streams, as in Prometheus and Loki: {label=\"value\"} with = != =~ !~. clear, unless and the steps of a sequence may have selectors of their own. Streams of Kubernetes have the labels namespace, pod and container, and the labels that the source adds. A selector must require a value of some label, or state the label component: {container=~\"etcd|\", component=\"\"} selects logs of a container, and files without labels."`
@@ -75,7 +75,7 @@ type RuleSyntax struct {
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
 
-// Parts are the parts of a matcher, all of which must hold.
+// Parts are the conditions of a matcher, all of which must hold.
 type Parts struct {
 	Contains strictyaml.Strings `yaml:"contains" bounds:"0,256,16384" jsonschema_description:"Text that the line contains, compared byte by byte, or a list of texts. The line must contain all of them."`
 	Regex    string             `yaml:"regex" bounds:"0,16384" jsonschema_description:"RE2 expression that may match anywhere in the line. A named group, (?P<name>...), captures a value for by, distinct and templates."`
@@ -85,13 +85,13 @@ type Parts struct {
 	Not      *MatcherSyntax     `yaml:"not" jsonschema_description:"Matcher that must not match. A matcher with not alone is refused, because it would match nearly every line."`
 }
 
-// MatcherSyntax is a matcher, which is a text that the line contains, or a mapping.
+// MatcherSyntax is a matcher. Its YAML is a text that the line must contain, or a mapping.
 type MatcherSyntax struct {
 	Parts `yaml:",inline"`
 	Keys  strictyaml.Keys `yaml:"-" json:"-"`
 }
 
-// StepSyntax is one step of a sequence, which is a text, or a mapping.
+// StepSyntax is one step of a sequence. Its YAML is a text or a mapping.
 type StepSyntax struct {
 	From    string `yaml:"from" bounds:"0,16384" jsonschema_description:"Selector of the streams whose lines the step reads. Default: the rule's from."`
 	Parts   `yaml:",inline"`
@@ -99,7 +99,7 @@ type StepSyntax struct {
 	Keys    strictyaml.Keys `yaml:"-" json:"-"`
 }
 
-// ClearSyntax is the matcher of clear, which is a text, or a mapping.
+// ClearSyntax is the matcher of `clear`. Its YAML is a text or a mapping.
 type ClearSyntax struct {
 	From  string `yaml:"from" bounds:"0,16384" jsonschema_description:"Selector of the streams whose lines end the failure, such as those of another source. Default: the rule's from."`
 	Parts `yaml:",inline"`
@@ -107,7 +107,7 @@ type ClearSyntax struct {
 	Keys  strictyaml.Keys `yaml:"-" json:"-"`
 }
 
-// UnlessSyntax is the matcher of unless.
+// UnlessSyntax is the matcher of `unless`.
 type UnlessSyntax struct {
 	From   string `yaml:"from" bounds:"0,16384" jsonschema_description:"Selector of the streams whose lines mute the failure, such as those of another source. Default: the rule's from."`
 	Parts  `yaml:",inline"`
@@ -116,7 +116,7 @@ type UnlessSyntax struct {
 	Keys   strictyaml.Keys `yaml:"-" json:"-"`
 }
 
-// CauseSyntax is one rule of symptom_of, which is its name, or a mapping.
+// CauseSyntax is one cause in `symptom_of`. Its YAML is the name of a rule or a mapping.
 type CauseSyntax struct {
 	Alert string          `yaml:"alert" bounds:"0,4096" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Name of the rule that reports the cause."`
 	Same  []string        `yaml:"same" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"Labels that both alerts must have, with equal values. With [], any alert of that rule in the same cluster is a cause. Default: the names that are in the keys (by) of both rules."`
@@ -124,7 +124,7 @@ type CauseSyntax struct {
 	Keys  strictyaml.Keys `yaml:"-" json:"-"`
 }
 
-// RemediationSyntax describes what the on-call does.
+// RemediationSyntax describes what the person on call does.
 type RemediationSyntax struct {
 	Summary    string          `yaml:"summary" bounds:"0,16384" jsonschema_description:"What to do, in a sentence or two. A template, like annotations."`
 	RunbookURL string          `yaml:"runbook_url" bounds:"0,4096" jsonschema_description:"Absolute http or https URL of the runbook. Not a template."`
@@ -134,7 +134,7 @@ type RemediationSyntax struct {
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
 
-// AffectsSyntax says which versions of a component have the failure.
+// AffectsSyntax states which versions of a component have the failure.
 type AffectsSyntax struct {
 	Affects `yaml:",inline"`
 	Keys    strictyaml.Keys `yaml:"-" json:"-"`
@@ -156,7 +156,7 @@ type InputSyntax struct {
 	Keys  strictyaml.Keys `yaml:"-" json:"-"`
 }
 
-// CheckpointSyntax is the expectation of a test at one time.
+// CheckpointSyntax states what a test expects at one time.
 type CheckpointSyntax struct {
 	At       time.Duration   `yaml:"at" bounds:"0s,1y" strict:"required" jsonschema:"required" jsonschema_description:"Time from the start of the test."`
 	Firing   FiringSyntax    `yaml:"firing" jsonschema_description:"none, or the complete list of firing alerts. An entry needs only some labels of its alert."`
@@ -165,7 +165,7 @@ type CheckpointSyntax struct {
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
 
-// FiringSyntax is `none` or a list of alerts.
+// FiringSyntax is the text `none` or a list of alerts.
 type FiringSyntax struct {
 	None   bool
 	Alerts []ExpectedAlert
@@ -191,8 +191,8 @@ type OverrideSyntax struct {
 // Reason is the reason why an override switches a rule off.
 type Reason string
 
-// SetSyntax contains the keys that an override may set. The names of its fields are the names
-// of RuleSyntax, except for RunbookURL.
+// SetSyntax contains the keys that an override may set. Its fields have the same names as the fields of RuleSyntax,
+// except for RunbookURL.
 type SetSyntax struct {
 	From          string        `yaml:"from" bounds:"0,16384" jsonschema_description:"As in a rule."`
 	Origin        Origin        `yaml:"origin" bounds:"0,4096" jsonschema:"enum=infrastructure,enum=any" jsonschema_description:"As in a rule."`

@@ -17,13 +17,13 @@ import (
 
 // Limits of an alert. Alertmanager accepts more, but people could not read it.
 const (
-	maxLabels     = 20  // number of labels, including those that crowsnest adds
-	maxLabelValue = 256 // length of a label's value in bytes
+	maxLabels     = 20  // maximum number of labels, including labels that crowsnest adds
+	maxLabelValue = 256 // maximum length of a label's value in bytes
 )
 
 // compileTexts compiles labels, annotations, remediation and verified.
 func (c *compiler) compileTexts() {
-	if !strings.HasPrefix(c.origin["verified"], "defaults ") { // checkDefaults has already checked the defaults
+	if !strings.HasPrefix(c.origin["verified"], "defaults ") { // checkDefaults has already checked `verified` of the defaults
 		c.checkVerified(c.Verified)
 	}
 	for _, v := range c.Verified {
@@ -93,7 +93,7 @@ func (c *compiler) compileLabels() {
 	}
 }
 
-// labelTemplate compiles a label. Labels identify the alert, so they may depend only on the key.
+// labelTemplate compiles the template of a label. Labels identify the alert, so they may depend only on the key.
 func (c *compiler) labelTemplate(name, text string, pos strictyaml.Pos) *Template {
 	c.checkComment(text, pos, name)
 	t, err := template.Parse(text)

@@ -9,7 +9,7 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// checkComment warns about a text in which YAML found a comment, so that its end is cut off.
+// checkComment warns about a text whose end YAML reads as a comment, so that the end is lost.
 func (c *report) checkComment(text string, pos strictyaml.Pos, name string) {
 	rest, plain := pos.TextAfter(text)
 	comment := strings.TrimLeft(rest, " \t")
@@ -20,14 +20,14 @@ func (c *report) checkComment(text string, pos strictyaml.Pos, name string) {
 		"if it is text, quote the whole: "+strictyaml.Quote(strings.TrimRight(text+rest, " \t\r"))+"; else write a space behind the #")
 }
 
-// typographic are the quotation marks of word processors and chat programs.
+// typographic are quotation marks that word processors and chat programs insert.
 const typographic = "“”„‟‘’‚‛«»"
 
 // unseen are characters that are invisible or look like a space.
 const unseen = "\u00a0\u00ad\u200b\u200c\u200d\u2060\u202f\ufeff"
 
-// checkPasted warns about invisible characters and typographic quotes. They come with a text
-// that was copied from elsewhere, and a matcher would require them in the line.
+// checkPasted warns about invisible characters and typographic quotes. They come from copied text, and a matcher would
+// require them in the line.
 func (c *report) checkPasted(text string, pos strictyaml.Pos, name string) {
 	c.checkComment(text, pos, name)
 	_, n := utf8.DecodeRuneInString(text)
@@ -55,7 +55,7 @@ var (
 	slashed     = lazyre.New(`^/(.+)/([imsuxg]+)$`)
 )
 
-// checkSyntax warns about a text in the syntax of another tool, which is searched literally.
+// checkSyntax warns about a text in the syntax of another tool, because the text is searched for literally.
 func (c *report) checkSyntax(text string, pos strictyaml.Pos, name string) {
 	f := lineFilter.FindStringSubmatch(text)
 	switch {
@@ -73,7 +73,7 @@ func (c *report) checkSyntax(text string, pos strictyaml.Pos, name string) {
 	}
 }
 
-// checkDialect warns about syntax that means something else in other tools than in RE2.
+// checkDialect warns about syntax that has another meaning in RE2 than in other tools.
 func (c *report) checkDialect(pattern string, pos strictyaml.Pos, name string) {
 	if loc := wordAnchor.FindStringIndex(pattern); loc != nil {
 		mark := pattern[loc[1]-2 : loc[1]]

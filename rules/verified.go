@@ -9,13 +9,13 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// maxVerified bounds the components in `verified` of one rule.
+// maxVerified is the maximum number of components in `verified` of one rule.
 const maxVerified = 20
 
 // VerifiedList is the written form of `verified`: none, a mapping, or a list of mappings.
 type VerifiedList []VerifiedSyntax
 
-// VerifiedSyntax says in which versions of a component the texts of a rule were found.
+// VerifiedSyntax states in which versions of a component the texts of a rule were found.
 type VerifiedSyntax struct {
 	Verified `yaml:",inline"`
 	Keys     strictyaml.Keys `yaml:"-" json:"-"`
@@ -33,7 +33,7 @@ func (l *VerifiedList) DecodeYAML(n *strictyaml.Node) {
 		if len(*l) == 0 {
 			n.Error("empty-value", n.Name()+" is empty", "write none if the rule could not be verified")
 		}
-		if found := len(*l); found > maxVerified { // every rule would be compiled with all of them
+		if found := len(*l); found > maxVerified { // limits the memory, because every rule is compiled with all entries
 			n.Error("too-many", fmt.Sprintf("%s has %d entries; allowed are 1 to %d", n.Name(), found, maxVerified), fmt.Sprintf("use at most %d entries", maxVerified))
 			*l = nil
 		}
@@ -63,7 +63,7 @@ func (r *report) checkVerified(list VerifiedList) {
 	}
 }
 
-// UnverifiedRelease is a running release of a component, with the rules that were not verified for it.
+// UnverifiedRelease is a running release of a component, with the rules that were not verified for that release.
 type UnverifiedRelease struct {
 	Component string
 	Release   string   // major and minor version number
@@ -71,8 +71,8 @@ type UnverifiedRelease struct {
 	Rules     []*Rule
 }
 
-// Unverified compares the rules that are on with the running versions, which
-// components.RunningVersions returns. It omits versions about which nothing is known.
+// Unverified compares the rules that are on with the running versions, which components.RunningVersions returns. It
+// omits versions about which no rule states anything.
 func (s *Set) Unverified(running map[string][]string) (out []UnverifiedRelease) {
 	for _, r := range s.Rules {
 		for _, v := range r.Verified {

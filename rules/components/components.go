@@ -1,9 +1,9 @@
-// Package components is the table of the programs and libraries whose texts rules match. For
-// each one it has the names of its images and the places of its source code.
+// Package components is the table of the programs and libraries whose log texts rules match. Each entry has the names
+// of the component's images and the locations of its source code.
 package components
 
 import (
-	_ "embed" // needed for the table
+	_ "embed" // embeds the table
 	"fmt"
 	"slices"
 	"strings"
@@ -19,28 +19,28 @@ var text []byte
 // Component is a program, or a library that is part of several programs.
 type Component struct {
 	Name string `yaml:"name" strict:"required"`
-	// Images are the images whose tag is the component's version. An entry consists of whole
-	// components of a repository path, as in `affects`. A library has no images.
+	// Images are the names of the images whose tag is the component's version. An entry is one or more whole path
+	// components of a repository, as in `affects`. A library has no images.
 	Images  []string `yaml:"images"`
 	Sources []Source `yaml:"sources" strict:"required"`
-	// Coverage is the name of the page in docs/coverage. By default it is the component's name.
+	// Coverage is the name of the component's page in docs/coverage. The default is the component's name.
 	Coverage string `yaml:"coverage"`
 }
 
-// Source is a Git repository that contains texts of a component.
+// Source is a Git repository that contains log texts of a component.
 type Source struct {
 	Repo string `yaml:"repo" strict:"required"` // OWNER/NAME on GitHub
-	// Paths are the folders and files with the texts. If there are none, it is the whole repository.
+	// Paths are the folders and files with the texts. An empty list means the whole repository.
 	Paths []string `yaml:"paths"`
 }
 
-// All returns the table in the order of names. The caller must not change it.
+// All returns the table, sorted by name. The caller must not change it.
 var All = sync.OnceValue(func() []Component {
 	var file struct {
 		Components []Component `yaml:"components"`
 	}
 	if problems := strictyaml.Decode("components.yaml", text, &file, strictyaml.Options{}); len(problems) > 0 {
-		panic(problems.Error()) // The table is part of the program, and a test parses it.
+		panic(problems.Error()) // the table is part of the program and a test parses it, so there is no error
 	}
 	slices.SortFunc(file.Components, func(a, b Component) int { return strings.Compare(a.Name, b.Name) })
 	return file.Components
@@ -57,8 +57,8 @@ func Find(name string) (Component, bool) {
 }
 
 // RunningVersions returns the sorted versions of the components that run these images, such as
-// map[string][]string{"kubelet": {"v1.33.4", "v1.34.1"}}. A version is the tag of an image. An
-// image without a tag has the version "".
+// map[string][]string{"kubelet": {"v1.33.4", "v1.34.1"}}. A version is the tag of an image. If an image has no tag, the
+// version is "".
 func RunningVersions(images []string) map[string][]string {
 	out := map[string][]string{}
 	for _, image := range images {
@@ -74,7 +74,7 @@ func RunningVersions(images []string) map[string][]string {
 	return out
 }
 
-// SuggestName returns the fix for a name that is not in the table.
+// SuggestName returns the fix for a component name that is not in the table.
 func SuggestName(name string) string {
 	var names, near []string
 	for _, c := range All() {

@@ -13,24 +13,22 @@ import (
 	"crowsnest/internal/lazyre"
 )
 
-// Set is the list of namespaces whose logs rules with `origin: infrastructure` read. Nil stands for
-// every namespace. It is immutable and safe for concurrent use.
+// Set is the list of namespaces whose logs rules with `origin: infrastructure` trust. A nil Set contains every
+// namespace. It is immutable and safe for concurrent use.
 type Set struct {
 	names   map[string]bool
 	globs   []string // patterns that contain a *
-	removed []string // removed names and globs; they take precedence over names and globs
+	removed []string // removed names and globs, which take precedence over names and globs
 }
 
-// maxEntries bounds the entries of a list.
+// maxEntries is the maximum number of entries of a list.
 const maxEntries = 1000
 
 var namespaceEntry = lazyre.New(`^[+-]?[a-z0-9*]([a-z0-9*-]{0,61}[a-z0-9*])?$`)
 
-// Parse parses a list of namespaces. An entry is a name or a glob in
-// which * matches any text. `+NAME` adds to the built-in list, `-NAME` removes
-// from the list and takes precedence over every other entry, and a plain NAME
-// replaces the built-in list. An empty list is the built-in one. It is an error if
-// no namespace remains.
+// Parse parses a list of namespaces. An entry is a name or a glob in which * matches any text. `+NAME` adds to the
+// built-in list. `-NAME` removes from the list and takes precedence over every other entry. A plain NAME replaces the
+// built-in list. An empty list means the built-in list. It is an error if no namespace remains.
 func Parse(entries []string) (*Set, error) {
 	if len(entries) > maxEntries {
 		return nil, fmt.Errorf("there are %d entries, more than %d; use globs", len(entries), maxEntries)
@@ -62,8 +60,7 @@ func Parse(entries []string) (*Set, error) {
 	return n, nil
 }
 
-// Check returns an error if an entry of a list is invalid. The text after
-// the last "; " of the error is the fix.
+// Check returns an error if an entry of a list is invalid. In the error's text, the fix follows the last "; ".
 func Check(entry string) error {
 	if !namespaceEntry.MatchString(entry) {
 		return fmt.Errorf("%.70q is not the name of a namespace; use lower-case letters, digits, - and *, with a leading + to add or - to remove", entry)
@@ -80,7 +77,7 @@ func (n *Set) add(name string) {
 	}
 }
 
-// Has reports whether a namespace is in the list. The empty name is never in it.
+// Has reports whether a namespace is in the list. The empty name never is.
 func (n *Set) Has(namespace string) bool {
 	if n == nil {
 		return true
@@ -101,7 +98,8 @@ func (n *Set) All() bool {
 	return n == nil || slices.Contains(n.globs, "*") && len(n.removed) == 0
 }
 
-// List returns the effective names and globs, sorted. After globs follow the removed entries as -NAME.
+// List returns the effective names and globs, sorted, followed by the entries -NAME that remove something from the
+// globs.
 func (n *Set) List() []string {
 	if n == nil {
 		return []string{"*"}
@@ -113,7 +111,7 @@ func (n *Set) List() []string {
 		}
 	}
 	for _, g := range n.globs {
-		// A removed entry also removes a glob that is equal to it or that it includes.
+		// An entry -NAME also removes a glob that it equals or includes.
 		if !matchesAny(n.removed, g) {
 			out = append(out, g)
 			removed = n.removed
@@ -126,9 +124,8 @@ func (n *Set) List() []string {
 	return out
 }
 
-// Patterns returns two regular expressions for a whole name. in matches every namespace of the
-// list and the empty name. out matches the names that the list excludes from its globs, or is
-// "" if there are none.
+// Patterns returns two regular expressions for a whole name. in matches every namespace of the list and the empty name.
+// out matches the names that are removed from the globs of the list. It is "" if there are none.
 func (n *Set) Patterns() (in, out string) {
 	var names, removed []string
 	for _, name := range n.List() {
@@ -144,10 +141,10 @@ func (n *Set) Patterns() (in, out string) {
 	return strings.Join(names, "|") + "|", strings.Join(removed, "|")
 }
 
-// matchesAny reports whether one of the globs matches a whole name, which has no slash.
+// matchesAny reports whether one of the globs matches a whole name. A name with a slash matches none.
 func matchesAny(globs []string, name string) bool {
 	return slices.ContainsFunc(globs, func(glob string) bool {
-		matches, _ := path.Match(glob, name) // * is the only special character of a glob, so it is valid
+		matches, _ := path.Match(glob, name) // a * is the only special character of a glob, so there is no error
 		return matches
 	})
 }
@@ -162,7 +159,7 @@ type component struct {
 	workloads  []string
 }
 
-// infrastructure returns the built-in list.
+// infrastructure returns the components whose namespaces are the built-in list.
 func infrastructure() []component {
 	var out []component
 	for line := range strings.Lines(infrastructureList) {
@@ -179,8 +176,7 @@ func infrastructure() []component {
 	return out
 }
 
-// Components finds known components by the names of their pods. It is immutable and safe for
-// concurrent use.
+// Components finds components by the names of their pods. It is immutable and safe for concurrent use.
 type Components struct {
 	byWorkload map[string]component
 }
@@ -196,8 +192,8 @@ func NewComponents() *Components {
 	return c
 }
 
-// OfPod returns the name of the component whose Deployment, DaemonSet or StatefulSet created a
-// pod, or "" if it is not known. A pod can have any name, so the result is a hint, not a proof.
+// OfPod returns the name of the component whose Deployment, DaemonSet or StatefulSet created a pod, or "" if the
+// component is not known. A pod can have any name, so the result is a hint, not a proof.
 func (c *Components) OfPod(pod string) string {
 	workload, last, ok := cutLastDash(pod)
 	if !ok || len(last) != 5 && strings.Trim(last, "0123456789") != "" {
@@ -206,7 +202,7 @@ func (c *Components) OfPod(pod string) string {
 	if known, ok := c.byWorkload[workload]; ok {
 		return known.name
 	}
-	// A Deployment's pods also have the hash of their ReplicaSet.
+	// The name of a Deployment's pod also contains the hash of its ReplicaSet.
 	if workload, hash, ok := cutLastDash(workload); ok && len(hash) >= 6 && len(hash) <= 10 {
 		return c.byWorkload[workload].name
 	}

@@ -1,4 +1,4 @@
-// Package rulefiles reads files of rules, which it does not interpret, from folders.
+// Package rulefiles reads files of rules from folders. It does not interpret their content.
 package rulefiles
 
 import (
@@ -26,11 +26,11 @@ const (
 type File struct {
 	Name string // name of the file in messages
 	Data []byte
-	// Released is set for a pack that is part of the program. rules.Parse does not lint its
-	// rules, because they passed the lint before the release.
+	// Released is set for a pack that is part of the program. rules.Parse does not lint its rules, because they passed
+	// the lint before the release.
 	Released bool `json:"-"`
-	// Compiled is the name of a pack that is part of the program. rules.Parse then uses the
-	// compiled form of the pack, and Data is empty; see rules.ShippedWithoutTests.
+	// Compiled is the path of a pack that is part of the program, or empty. If it is set, rules.Parse uses the compiled
+	// form of the pack, and Data is empty; see rules.ShippedWithoutTests.
 	Compiled string `json:"-"`
 	// WithoutTests lets rules.Parse omit the tests of a pack.
 	WithoutTests bool `json:"-"`
@@ -42,8 +42,8 @@ type reader struct {
 	total int
 }
 
-// ReadFS reads every *.yaml and *.yml file of fsys, sorted by name, up to one byte more than MaxBytes,
-// which rules.Parse refuses. It skips names that start with a dot, because a ConfigMap mount has a
+// ReadFS reads every *.yaml and *.yml file of fsys, sorted by name. Of a larger file it reads one byte more than
+// MaxBytes, so that rules.Parse refuses the file. It skips names that start with a dot, because a ConfigMap mount has a
 // second copy of its files in `..data`.
 func ReadFS(fsys fs.FS) ([]File, error) {
 	r := &reader{}
@@ -51,9 +51,9 @@ func ReadFS(fsys fs.FS) ([]File, error) {
 	return r.files, err
 }
 
-// ReadPaths reads files and folders of the operating system like ReadFS. It reads a file that
-// is listed in paths whatever its name is. All files of a ConfigMap mount are read in one
-// version, even if the kubelet updates the mount meanwhile.
+// ReadPaths reads files and folders of the operating system like ReadFS. It reads a file that is listed in paths
+// whatever its name is. All files of a ConfigMap mount are read from the same version, even if the kubelet updates the
+// mount meanwhile.
 func ReadPaths(paths []string) ([]File, strictyaml.Problems) {
 	var out []File
 	var problems strictyaml.Problems
@@ -114,7 +114,7 @@ func readPath(name string) ([]File, error) {
 		return r.files, nil
 	}
 	root := name
-	// The kubelet replaces this link to update a ConfigMap mount, so resolve it once.
+	// The kubelet replaces this symbolic link to update a ConfigMap mount, so the link is resolved once.
 	if data, err := filepath.EvalSymlinks(filepath.Join(name, "..data")); err == nil {
 		root = data
 	}
@@ -127,7 +127,7 @@ func readPath(name string) ([]File, error) {
 	return r.files, nil
 }
 
-// readFolder reads a folder. above are the folders around it. A link to one of them is skipped.
+// readFolder reads a folder. above are the folders that contain it. It skips a link to one of these.
 func (r *reader) readFolder(fsys fs.FS, name string, above []fs.FileInfo) error {
 	info, err := fs.Stat(fsys, name)
 	if err != nil {
@@ -171,7 +171,7 @@ func (r *reader) readEntry(fsys fs.FS, name string, above []fs.FileInfo) error {
 }
 
 func (r *reader) readFile(fsys fs.FS, name string, info fs.FileInfo) error {
-	// Reading a pipe or a device would block.
+	// Reading a named pipe or a device would block.
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("read %s: not a regular file", name)
 	}
@@ -193,7 +193,7 @@ func (r *reader) readFile(fsys fs.FS, name string, info fs.FileInfo) error {
 
 func fileError(name string, err error) error { return fmt.Errorf("read %s: %w", name, unwrapPath(err)) }
 
-// unwrapPath removes the operating system's own mention of the file name.
+// unwrapPath removes the file name from an error of the operating system.
 func unwrapPath(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

@@ -14,11 +14,11 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// durationPattern matches durations as in Prometheus, with the largest unit first.
+// durationPattern matches durations in the format of Prometheus, with the largest unit first.
 const durationPattern = `^(?:0|(?:[0-9]+y)?(?:[0-9]+w)?(?:[0-9]+d)?(?:[0-9]+h)?(?:[0-9]+m)?(?:[0-9]+s)?(?:[0-9]+ms)?)$`
 
-// Rules returns the indented JSON Schema, draft 2020-12, of a file that contains a pack or
-// overrides. The lint checks more than a schema can express.
+// Rules returns the indented JSON Schema, draft 2020-12, of a file that contains a pack or overrides. The lint checks
+// more than a schema can express.
 func Rules() ([]byte, error) {
 	r := &jsonschema.Reflector{
 		Anonymous:                  true,
@@ -46,7 +46,7 @@ func Rules() ([]byte, error) {
 		Title:       "crowsnest rules",
 		Description: "A rule pack, or a file of overrides.",
 		Type:        "object",
-		// With `oneOf`, validators would report the problems of both kinds of files.
+		// With `oneOf`, validators would report the problems for both kinds of files.
 		If:          &jsonschema.Schema{Required: []string{"overrides"}},
 		Then:        &jsonschema.Schema{Ref: "#/$defs/OverridesFile"},
 		Else:        &jsonschema.Schema{Ref: "#/$defs/PackFile"},
@@ -59,7 +59,7 @@ func Rules() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// schemaOf returns the schema of a type whose written form differs from its Go type, or nil.
+// schemaOf returns the schema of a type whose YAML form differs from its Go type. It returns nil for any other type.
 func schemaOf(t reflect.Type) *jsonschema.Schema {
 	text := &jsonschema.Schema{Type: "string"}
 	switch t {
@@ -104,7 +104,7 @@ func setDescription(s *jsonschema.Schema, text string) *jsonschema.Schema {
 	return &c
 }
 
-// schemaChanges returns, by name, changes of definitions that struct tags cannot express.
+// schemaChanges returns changes of definitions that struct tags cannot express, by the name of the definition.
 func schemaChanges() map[string]func(*jsonschema.Schema) *jsonschema.Schema {
 	// A matcher may be written as the text that the line contains.
 	matcher := func(needs ...string) func(*jsonschema.Schema) *jsonschema.Schema {

@@ -10,16 +10,15 @@ import (
 	"crowsnest/rules/internal/expr"
 )
 
-// maxSelector bounds the text of a selector, in bytes.
+// maxSelector is the maximum length of a selector in bytes.
 const maxSelector = 16 << 10
 
 const selectorExample = `write it like {namespace="capi-system", container=~"manager|syncer"}`
 
-// Parse parses a selector of streams, which consists of matchers in braces, separated by
-// commas. A matcher is a label name, one of =, !=, =~ and !~, and a value in double quotes or
-// backticks. A comma may follow the last matcher. As in LogQL, at least one matcher must refuse
-// the empty value. Otherwise the selector would select streams only by labels that they lack.
-// An error is a *expr.SyntaxError.
+// Parse parses a selector of streams, which consists of matchers in braces, separated by commas. A matcher is a label
+// name, one of =, !=, =~ and !~, and a value in double quotes or backticks. A comma may follow the last matcher. As in
+// LogQL, at least one matcher must not match the empty value. Otherwise the selector would select streams only by
+// labels that they lack. An error is a *expr.SyntaxError.
 func Parse(s string) (Selector, error) {
 	switch {
 	case len(s) > maxSelector:
@@ -91,8 +90,8 @@ func (p *parser) parseOpen() error {
 	return expr.Errorf(p.pos, "put the matchers into braces: {"+strings.TrimSpace(p.in)+"}", "the selector does not start with {")
 }
 
-// checkNotEmpty refuses selectors that match a stream without labels. A selector is allowed if
-// it states with the label component that it selects logs of every kind.
+// checkNotEmpty refuses selectors that match a stream without labels. A selector with component="" is allowed, because
+// it states that it selects logs of every kind.
 func checkNotEmpty(ms []Matcher) error {
 	if slices.ContainsFunc(ms, func(m Matcher) bool { return !m.Matches("") || m.Name == componentLabel }) {
 		return nil
@@ -104,8 +103,8 @@ func checkNotEmpty(ms []Matcher) error {
 		"every matcher of the selector accepts a stream without the label")
 }
 
-// checkContradiction returns an error if m and an earlier matcher require different values of
-// one label. A rule with such a selector would never match.
+// checkContradiction returns an error if m and an earlier matcher require different values of one label. A rule with
+// such a selector could never match.
 func checkContradiction(before []Matcher, m Matcher, i int) error {
 	for _, b := range before {
 		if b.Name == m.Name && b.Op == Equal && m.Op == Equal && b.Value != m.Value {

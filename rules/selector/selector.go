@@ -14,7 +14,7 @@ import (
 // Op is the operator of a label matcher.
 type Op string
 
-// The operators. The regular expressions match the whole value.
+// The operators. The regular expressions must match the whole value.
 const (
 	Equal     Op = "="
 	NotEqual  Op = "!="
@@ -27,10 +27,10 @@ type Matcher struct {
 	Name  string
 	Op    Op
 	Value string
-	re    *literals.Expression // anchored expression of the operators =~ and !~; otherwise nil
+	re    *literals.Expression // expression of the operators =~ and !~ for the whole value; otherwise nil
 }
 
-// Matches reports whether a label's value satisfies the matcher. That of an absent label is "".
+// Matches reports whether a label's value satisfies the matcher. The value of an absent label is "".
 func (m Matcher) Matches(value string) bool {
 	switch m.Op {
 	case Equal:
@@ -46,7 +46,7 @@ func (m Matcher) Matches(value string) bool {
 }
 
 func (m Matcher) searchValue(value string) bool {
-	if value == "" { // cached, because it is needed for every selector that is read
+	if value == "" { // cached, because every selector that is read needs it
 		return m.re.MatchesEmpty()
 	}
 	return m.re.MatchString(value)
@@ -61,7 +61,7 @@ func (m Matcher) String() string {
 // for concurrent use. The zero value matches everything.
 type Selector struct {
 	matchers []Matcher
-	text     string // result of String if the selector was parsed
+	text     string // result of String for a parsed selector
 }
 
 // Matchers returns a copy of the conditions in the order of the text.
@@ -69,7 +69,7 @@ func (s Selector) Matchers() []Matcher {
 	return slices.Clone(s.matchers)
 }
 
-// Size returns about how many instructions the regular expressions of the selector have.
+// Size returns approximately how many instructions the regular expressions of the selector have.
 func (s Selector) Size() (n int) {
 	for _, m := range s.matchers {
 		if m.re != nil {
@@ -85,7 +85,7 @@ func (s Selector) Equal(o Selector) bool {
 		slices.EqualFunc(s.matchers, o.matchers, func(a, b Matcher) bool { return a.Name == b.Name && a.Op == b.Op && a.Value == b.Value }))
 }
 
-// String formats the selector for Parse. The zero value becomes "{}", which Parse refuses.
+// String returns the selector in the syntax of Parse. The zero value becomes "{}", which Parse refuses.
 func (s Selector) String() string {
 	if s.text != "" {
 		return s.text
@@ -104,7 +104,7 @@ func (s Selector) Matches(labels map[string]string, lenient bool) bool {
 	return s.matchesUnknown(labels, func(name string) bool { return lenient && labels[name] == "" })
 }
 
-// matchesUnknown reports whether the labels satisfy the conditions on all labels that are known.
+// matchesUnknown reports whether the labels satisfy all conditions on labels for which unknown returns false.
 func (s Selector) matchesUnknown(labels map[string]string, unknown func(name string) bool) bool {
 	for _, m := range s.matchers {
 		if !unknown(m.Name) && !m.Matches(labels[m.Name]) {
@@ -114,24 +114,24 @@ func (s Selector) matchesUnknown(labels map[string]string, unknown func(name str
 	return true
 }
 
-// MaySelect reports whether the selector may select a stream with these labels and with
-// arbitrary values of the labels that unknown lists.
+// MaySelect reports whether the selector selects a stream with these labels for some values of the labels that unknown
+// lists.
 func (s Selector) MaySelect(labels map[string]string, unknown []string) bool {
 	return s.matchesUnknown(labels, func(name string) bool { return slices.Contains(unknown, name) })
 }
 
-// componentLabel is the label of the lines that crowsnest itself writes, such as those about
-// the state of objects. These lines state all their labels.
+// componentLabel is the label of the lines that crowsnest itself writes, such as lines about the state of objects.
+// These lines have no labels other than the ones they state.
 const componentLabel = "component"
 
-// States returns the sorted values of the label component that mark lines about the state of
-// objects and about Events. crowsnest writes these lines itself.
+// States returns the sorted values of the label component on lines about the state of objects and about Events.
+// crowsnest writes these lines itself.
 func States() []string {
 	return []string{"conditions", "deleting", "events", "leases", "machines", "phases"}
 }
 
-// DemandsAny reports whether the selector requires a value of some label, as Loki requires of every
-// query. Other selectors have component="", which matches logs of every kind.
+// DemandsAny reports whether the selector requires a non-empty value of some label, which Loki demands of every query.
+// A selector that requires none contains component="", which matches logs of every kind.
 func (s Selector) DemandsAny() bool {
 	return slices.ContainsFunc(s.matchers, func(m Matcher) bool { return !m.Matches("") })
 }
@@ -139,8 +139,8 @@ func (s Selector) DemandsAny() bool {
 // OfContainers reports whether the selector requires a label that only containers have.
 func (s Selector) OfContainers() bool { return s.demandsLabel("container") || s.demandsLabel("pod") }
 
-// StatesPlace reports whether every stream that the selector selects has the label name, and
-// this label describes where the program runs.
+// StatesPlace reports whether the label name describes where a program runs, and every stream that the selector selects
+// has this label.
 func (s Selector) StatesPlace(name string) bool {
 	switch name {
 	case "namespace", "pod", "container", "node_name", "image":
@@ -149,22 +149,22 @@ func (s Selector) StatesPlace(name string) bool {
 	return false
 }
 
-// demandsLabel reports whether the selector requires a value of a label.
+// demandsLabel reports whether the selector requires a non-empty value of a label.
 func (s Selector) demandsLabel(label string) bool {
 	return slices.ContainsFunc(s.matchers, func(m Matcher) bool { return m.Name == label && !m.Matches("") })
 }
 
-// WantsStates reports whether the selector requires lines about the state of objects, or
-// Events. No container log contains these.
+// WantsStates reports whether the selector requires lines about the state of objects, or Events. Container logs contain
+// no such lines.
 func (s Selector) WantsStates() bool {
 	return slices.ContainsFunc(s.matchers, func(m Matcher) bool {
 		return m.Name == componentLabel && !m.Matches("") && slices.ContainsFunc(States(), m.Matches)
 	})
 }
 
-// MayMatch reports whether the selector may select a recorded log of which only these labels
-// are known. It works like Matches with lenient. But a log without the label component is known
-// to have none, and a log with it is known to have no other labels.
+// MayMatch reports whether the selector may select a recorded log of which only these labels are known. It works like
+// Matches with lenient, with two exceptions. A log without the label component is known to have no such label. A log
+// with the label component is known to have no labels other than the given ones.
 func (s Selector) MayMatch(labels map[string]string) bool {
 	stated := labels[componentLabel] != ""
 	return s.matchesUnknown(labels, func(name string) bool { return labels[name] == "" && !stated && name != componentLabel })

@@ -12,8 +12,8 @@ import (
 	"crowsnest/rules/internal/expr"
 )
 
-// preamble declares the same variables as Prometheus. It also declares $show, which receives
-// the values of pipelines and which a template cannot name.
+// preamble declares the same variables as Prometheus. It also declares $show, which receives the values of pipelines. A
+// template cannot use the name $show itself.
 const (
 	preambleNodes = 6
 	preamble      = "{{$labels := .Labels}}{{$vars := .Vars}}{{$value := .Value}}{{$line := .Line}}{{$error := .Error}}{{$show := .Show}}"
@@ -43,7 +43,7 @@ func parseTemplate(src string) (*checker, *parse.Tree, error) {
 func compileTemplate(src string) *template.Template {
 	c, tree, err := parseTemplate(src)
 	if err != nil {
-		panic(err) // Parse has accepted the same text
+		panic(err) // Parse has accepted the same text, so this cannot happen
 	}
 	wrapPipelines(tree.Root)
 	return template.Must(template.New("template").Option("missingkey=zero").Funcs(c.functionMap()).AddParseTree("template", tree))
@@ -51,8 +51,8 @@ func compileTemplate(src string) *template.Template {
 
 var parseErrorLine = lazyre.New(`^template: [^:]*:(\d+): `)
 
-// parseFailure returns an error of the parser with a position. The parser states only the line,
-// so the position is that of the first action in the line.
+// parseFailure returns an error of the parser with a position. The parser states only the line, so the position is the
+// first action in that line.
 func parseFailure(src string, err error) error {
 	msg, offset := err.Error(), 0
 	if m := parseErrorLine.FindStringSubmatch(msg); m != nil {
@@ -97,8 +97,8 @@ func definitionAt(src string) int {
 	return 0
 }
 
-// kind is the type of an expression. Checking the types when a template is loaded finds most
-// errors before an alert depends on it.
+// kind is the type of an expression. Types are checked when a template is loaded, so most errors are found before an
+// alert depends on the template.
 type kind string
 
 const (
@@ -106,12 +106,12 @@ const (
 	kindInteger kind = "an integer"
 	kindDecimal kind = "a number"
 	kindBool    kind = "true or false"
-	kindMixed   kind = "of more than one type" // the result of and, or
+	kindMixed   kind = "of more than one type" // the result of `and` or `or` with arguments of different types
 )
 
 func (k kind) isNumber() bool { return k == kindInteger || k == kindDecimal }
 
-// checker walks a tree and collects the names and functions that it uses.
+// checker walks the tree of a template and collects the names and functions that the template uses.
 type checker struct {
 	src          string
 	labels, vars []string
@@ -119,10 +119,10 @@ type checker struct {
 	failure      bool // whether the template reads $error
 	program      int  // sum of the instructions of all regular expressions
 	regexes      map[string]*regexp.Regexp
-	formats      map[string][]byte // verbs of each format string of printf
+	formats      map[string][]byte // verbs of each format of printf, by format
 }
 
-// maxNesting bounds the nesting of if and of parentheses.
+// maxNesting is the maximum nesting of `if` and of parentheses.
 const maxNesting = 50
 
 func (c *checker) errorf(pos parse.Pos, fix, format string, args ...any) error {
@@ -130,7 +130,7 @@ func (c *checker) errorf(pos parse.Pos, fix, format string, args ...any) error {
 	return expr.Errorf(at, fix, format, args...)
 }
 
-// checkList checks the nodes of a list after the first ones (skip), which are the preamble.
+// checkList checks the nodes of a list, without the first skip nodes, which are the preamble.
 func (c *checker) checkList(l *parse.ListNode, depth, skip int) error {
 	if l == nil {
 		return nil
@@ -187,7 +187,7 @@ func (c *checker) checkPipe(p *parse.PipeNode, depth int) (kind, error) {
 	return result, nil
 }
 
-// checkCommand checks a call or a value. piped are the kinds of the values before it in a pipeline.
+// checkCommand checks a call or a value. piped holds the type of the preceding value in the pipeline, if there is one.
 func (c *checker) checkCommand(cmd *parse.CommandNode, piped []kind, depth int) (kind, error) {
 	id, ok := cmd.Args[0].(*parse.IdentifierNode)
 	if !ok {
@@ -234,8 +234,8 @@ func (c *checker) checkOperand(n parse.Node, depth int) (kind, error) {
 	return "", c.errorf(n.Position(), "use text, numbers, true or false", "%s is not available in rule templates", n)
 }
 
-// checkVariable checks the use of $labels.NAME, $vars.NAME, $value, $line and $error. A name
-// may contain dots, as fields of JSON lines do.
+// checkVariable checks the use of $labels.NAME, $vars.NAME, $value, $line and $error. A name may contain dots, like the
+// names of fields of JSON lines.
 func (c *checker) checkVariable(n *parse.VariableNode) (kind, error) {
 	name := strings.Join(n.Ident[1:], ".")
 	switch n.Ident[0] {
@@ -265,14 +265,14 @@ func (c *checker) checkVariable(n *parse.VariableNode) (kind, error) {
 	return "", c.errorf(n.Pos, "write $labels.NAME, $vars.NAME, $value, $line or $error", "%s is not available in rule templates", n)
 }
 
-// call is a function call with the kinds of its arguments. A piped argument is only in kinds.
+// call is a function call with the kinds of its arguments. A piped argument occurs only in kinds.
 type call struct {
 	name  string
 	args  []parse.Node
 	kinds []kind
 }
 
-// constantArg returns the i-th argument if it is a text constant.
+// constantArg returns the i-th argument if it is a string constant.
 func (c call) constantArg(i int) (string, bool) {
 	if i < len(c.args) {
 		if s, ok := c.args[i].(*parse.StringNode); ok {

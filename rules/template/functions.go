@@ -19,13 +19,12 @@ import (
 	"crowsnest/rules/internal/expr"
 )
 
-// A template may be executed for each counted line, so its cost is bounded. At 30 ns per byte
-// and instruction, 8 KiB of text and 400 instructions of regular expressions take about 100 ms
-// in the worst case.
+// A template may be executed for each counted line, so its cost is limited. At 30 ns per byte and instruction, 8 KiB of
+// text and 400 instructions of regular expressions take about 100 ms in the worst case.
 const (
-	maxValue   = 8 << 10 // length in bytes of an argument or result of a function
-	maxProgram = 400     // sum of the instructions of all regular expressions
-	maxPattern = 1 << 10 // length of a pattern in bytes
+	maxValue   = 8 << 10 // maximum length in bytes of an argument or result of a function
+	maxProgram = 400     // maximum number of instructions of all regular expressions
+	maxPattern = 1 << 10 // maximum length of a pattern in bytes
 )
 
 // Functions returns the sorted names of the functions of templates.
@@ -33,7 +32,7 @@ func Functions() []string {
 	return slices.Sorted(maps.Keys(signatures()))
 }
 
-// signature checks a call. It returns the kind of the result, or an error and the fix.
+// signature checks a call of a function. It returns the kind of the result, or an error and its fix.
 type signature func(*checker, call) (k kind, fix string, err error)
 
 // signatures returns the functions of templates by their names.
@@ -64,7 +63,7 @@ func newSignature(result kind, kinds ...kind) signature {
 	}
 }
 
-// withCheck returns a signature that additionally runs check on the calls that s allows.
+// withCheck returns a signature that also runs check on calls that s accepts.
 func (s signature) withCheck(check func(*checker, call) (fix string, err error)) signature {
 	return func(c *checker, f call) (kind, string, error) {
 		k, fix, err := s(c, f)
@@ -75,7 +74,7 @@ func (s signature) withCheck(check func(*checker, call) (fix string, err error))
 	}
 }
 
-// compilePattern compiles the constant pattern that is the first argument.
+// compilePattern compiles the pattern of a call, which must be a constant and is the first argument.
 func (c *checker) compilePattern(f call) (fix string, err error) {
 	pattern, ok := f.constantArg(0)
 	switch {
@@ -84,7 +83,7 @@ func (c *checker) compilePattern(f call) (fix string, err error) {
 	case len(pattern) > maxPattern:
 		return "make it shorter", fmt.Errorf("has a pattern longer than %d bytes", maxPattern)
 	}
-	// Compiling a pattern takes memory in proportion to its size.
+	// Compiling a pattern takes memory in proportion to its size, so the size is checked first.
 	if c.program += expr.Size(pattern); c.program > maxProgram {
 		return "use simpler patterns, with smaller repetitions", fmt.Errorf("has a pattern that makes the template too costly (%d instructions, at most %d)", c.program, maxProgram)
 	}
@@ -165,15 +164,15 @@ func checkNot(_ *checker, f call) (kind, string, error) {
 	return kindBool, "", nil
 }
 
-// functionError is the error of a function that refuses its argument.
+// functionError is the error of a function that rejects its argument.
 type functionError struct {
 	function, reason string
 }
 
 func (e *functionError) Error() string { return e.function + ": " + e.reason }
 
-// functionMap returns the functions of this template, which must have been checked, because the
-// functions read the checker's maps concurrently.
+// functionMap returns the functions of this template. The template must have been checked before, because concurrent
+// executions read the maps of the checker.
 func (c *checker) functionMap() template.FuncMap {
 	m := template.FuncMap{
 		"toUpper":      func(s string) string { return strings.ToUpper(text.Truncate(s, maxValue)) },
@@ -202,7 +201,7 @@ func (c *checker) functionMap() template.FuncMap {
 	return m
 }
 
-// acceptText returns f as a function that also accepts a number written as text.
+// acceptText returns a function that calls f and also accepts a number in the form of text.
 func acceptText(name string, f func(float64) (string, error)) func(any) (string, error) {
 	return func(x any) (string, error) {
 		v, err := templates.ConvertToFloat(x)
@@ -217,8 +216,8 @@ func acceptText(name string, f func(float64) (string, error)) func(any) (string,
 	}
 }
 
-// compare orders two values of comparable kinds. It compares integers as integers, because
-// large ones would lose digits as floats.
+// compare orders two values of comparable kinds. It compares integers as integers, because large integers would lose
+// digits as floats.
 func compare(a, b any) int {
 	switch a := a.(type) {
 	case string:
@@ -278,8 +277,8 @@ func stripPort(s string) string {
 	return host
 }
 
-// replaceAll is ReplaceAllString with bounded output. A pattern that matches the empty text
-// would otherwise multiply the length of the text by a long replacement in each call.
+// replaceAll is ReplaceAllString with limited output. A pattern that matches the empty text would otherwise insert a
+// long replacement at every character of the text.
 func replaceAll(re *regexp.Regexp, repl, s string) string {
 	s, repl = text.Truncate(s, maxValue), text.Truncate(repl, maxValue)
 	var out []byte
@@ -320,7 +319,8 @@ func humanize1024(v float64) (string, error) {
 	return scaleNumber(v, 1024, "ki", "Mi", "Gi", "Ti", "Pi", "Ei", "Zi", "Yi"), nil
 }
 
-// scaleNumber divides a number by base until it is smaller, and appends the prefix for that.
+// scaleNumber divides a number by base until it is smaller than base, and appends the prefix for the number of
+// divisions.
 func scaleNumber(v, base float64, prefixes ...string) string {
 	prefix := ""
 	for _, p := range prefixes {

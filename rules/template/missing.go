@@ -9,35 +9,35 @@ import (
 	"crowsnest/internal/lazyre"
 )
 
-// missing marks, in the output of an execution, a value that the alert does not have, or a
-// condition that adds nothing. Values and sources of templates never contain it.
+// missing stands in the output of an execution for a value that the alert does not have, and for an `if` without
+// output. Values and sources of templates never contain it.
 const missing = "\x00"
 
-// joining are the characters that join two values into one word, such as namespace/name.
+// joining are the characters that join two values into one word, such as the slash in namespace/name.
 const joining = "/:-._@="
 
 var (
-	// beforeNoun lists prepositions and conjunctions that a noun can follow.
+	// beforeNoun lists prepositions and conjunctions after which a noun can stand.
 	beforeNoun = wordList("about as after against and at because before behind between but by for from if in into like near nor of on onto or out over per since than that through to under until using via when whether while with within without")
-	// determiners lists words that begin a phrase that ends with a noun.
+	// determiners lists words that begin a noun phrase.
 	determiners = wordList("a all an any both each every its no one other same some that the their this")
-	// auxiliaries lists words that a verb follows.
+	// auxiliaries lists verbs after which another verb stands.
 	auxiliaries = wordList("can cannot could did do does keeps may might must never not will would")
-	// infinitives lists words that "to" and a verb follow.
+	// infinitives lists words after which "to" and a verb stand.
 	infinitives = wordList("able about asked begins fail failed fails has have needs refused refuses tried tries unable wants")
-	// particles lists words that belong to the verb before them.
+	// particles lists words that belong to the preceding verb.
 	particles = wordList("again away back down off on out up")
-	// transitive lists verbs that an object follows.
+	// transitive lists verbs that have an object.
 	transitive = wordList("contains holds keeps lacks misses names needs owns refuses rejects reports serves uses")
-	// being lists forms of "be", after which a value describes something.
+	// being lists forms of "be", after which a value describes the subject.
 	being = wordList("are be been is was were")
-	// verbs lists verbs that follow their subject.
+	// verbs lists verbs that stand after their subject.
 	verbs = slices.Concat(auxiliaries, transitive, being, wordList("fails failed had has have lost needs waits"))
-	// sayings lists names of values that are whole sentences.
+	// sayings lists names whose values are whole sentences.
 	sayings = wordList("error message problem reason")
-	// counts lists names of values that are numbers.
+	// counts lists names whose values are numbers.
 	counts = wordList("count days hours minutes number percent restarts seconds size times total")
-	// aliases maps names that are not nouns to nouns.
+	// aliases maps names that are abbreviations or no nouns to nouns.
 	aliases = map[string]string{
 		"addr": "address", "dev": "device", "err": "error", "kind": "object", "mhc": "MachineHealthCheck", "msg": "message", "ns": "namespace", "q": "quota",
 		"what": "object", "why": "reason",
@@ -46,10 +46,9 @@ var (
 
 func wordList(list string) []string { return strings.Fields(list) }
 
-// withoutMissing returns a text that still reads as sentences although values are missing. A
-// missing value is replaced by a phrase made from its name, such as "a pod", or is omitted if a
-// noun precedes it. names are the names of the missing values, in order. The name of a
-// condition that adds nothing is "".
+// withoutMissing returns a text that still consists of correct sentences although values are missing. A missing value
+// is replaced by a phrase made from its name, such as "a pod". It is omitted if a noun precedes it. names are the names
+// of the missing values, in order. An `if` without output has the name "".
 func withoutMissing(text string, names []string) string {
 	left, right, found := strings.Cut(text, missing)
 	for ; found; left, right, found = cutAfter(left, right) {
@@ -66,17 +65,18 @@ func withoutMissing(text string, names []string) string {
 	return left
 }
 
-// cutAfter splits right at the next missing value and reports whether there is one.
+// cutAfter extends left to the next missing value in right. It reports whether there is one.
 func cutAfter(left, right string) (before, after string, found bool) {
 	before, after, found = strings.Cut(right, missing)
 	return left + before, after, found
 }
 
-// omitValue returns the texts around a missing value, without what belonged to the value.
+// omitValue returns the texts before and after a missing value. It replaces the value, or removes it with the
+// punctuation that belongs to it.
 func omitValue(left, right, name string) (string, string) {
 	noun := nameInWords(name)
 	if next, width := utf8.DecodeRuneInString(right); width > 0 && strings.ContainsRune(joining, next) && startsPart(right[width:]) {
-		return left, right[width:] // the other part of the joined word stays
+		return left, right[width:] // keeps the other section of the joined word
 	}
 	if n := len(left); n > 1 && strings.IndexByte(joining, left[n-1]) >= 0 && left[n-2] != ' ' {
 		return joinTexts(left[:n-1], right)
@@ -92,7 +92,7 @@ func omitValue(left, right, name string) (string, string) {
 		left, right = left[:len(left)-utf8.RuneLen(open)], right[utf8.RuneLen(closes):]
 	}
 	if begin := strings.TrimLeft(right, " "); begin != right && unicode.IsUpper(firstRune(begin)) && strings.ContainsRune(":.", lastRune(strings.TrimRight(left, " "))) {
-		// The value is a sentence, or the end of one, and another sentence follows.
+		// The value is a sentence, or its end, and another sentence follows.
 		if strings.HasSuffix(strings.TrimRight(left, " "), ".") {
 			return joinTexts(left, right)
 		}
@@ -140,7 +140,7 @@ func omitValue(left, right, name string) (string, string) {
 	return joinTexts(addArticle(before, noun), right)
 }
 
-// beforeVerb reports whether text begins with a verb.
+// beforeVerb reports whether a verb can follow text.
 func beforeVerb(text string) bool {
 	last := lastWord(text)
 	if last == "to" {
@@ -149,8 +149,8 @@ func beforeVerb(text string) bool {
 	return slices.Contains(auxiliaries, last)
 }
 
-// addArticle adds an article to the noun at the end of a text. It does so only if the noun has
-// none and every word of its phrase is known, so that "on node" becomes "on a node".
+// addArticle adds an article to the noun at the end of a text, so that "on node" becomes "on a node". It does so only
+// if the noun has no article and every other word of its phrase is known.
 func addArticle(text, noun string) string {
 	phrase := lastWord(text)
 	if strings.HasSuffix(" "+strings.ToLower(text), " "+noun) {
@@ -165,7 +165,7 @@ func addArticle(text, noun string) string {
 			return text
 		case startsSentence(head) || beforeVerb(strings.TrimRight(head[:len(head)-len(before)], " ")) || slices.Contains(beforeNoun, strings.ToLower(before)):
 			if startsSentence(head) && strings.IndexFunc(phrase[1:], unicode.IsUpper) < 0 {
-				phrase = strings.ToLower(phrase[:1]) + phrase[1:] // a kind such as MachineDeployment keeps its capital letter
+				phrase = strings.ToLower(phrase[:1]) + phrase[1:] // a kind such as MachineDeployment keeps its capital letters
 			}
 			return text[:len(text)-len(phrase)] + matchCase(indefiniteArticle(phrase)+" "+phrase, head)
 		}
@@ -174,7 +174,7 @@ func addArticle(text, noun string) string {
 	return text
 }
 
-// startsPart reports whether a text begins with a part of a word or with a missing value.
+// startsPart reports whether a text begins with a letter, a digit or a missing value.
 func startsPart(text string) bool {
 	r := firstRune(text)
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.HasPrefix(text, missing)
@@ -185,7 +185,7 @@ func isPair(open, closes rune) bool {
 		open == '(' && closes == ')' || open == '[' && closes == ']' || open == '“' && closes == '”'
 }
 
-// joinTexts joins two parts of a text without the spaces and brackets of an omitted value.
+// joinTexts joins the texts before and after an omitted value, and removes spaces and brackets around the value.
 func joinTexts(left, right string) (string, string) {
 	if left == "" || strings.HasSuffix(left, " ") || strings.HasSuffix(left, "\n") {
 		right = strings.TrimLeft(right, " ")
@@ -212,13 +212,13 @@ func lastSentence(text string) string {
 	return text
 }
 
-// startsSentence reports whether the text that follows begins a sentence, or the part after a
-// colon. text must not end with spaces.
+// startsSentence reports whether a sentence begins after text. A section after a colon counts as a sentence. text must
+// not end with spaces.
 func startsSentence(text string) bool {
 	return text == "" || strings.ContainsRune(".!?:\n", lastRune(text))
 }
 
-// matchCase returns text in upper case if a sentence begins after before.
+// matchCase makes the first letter of text upper case if a sentence begins after before.
 func matchCase(text, before string) string {
 	if before != "" && !strings.ContainsRune(".!?\n", lastRune(before)) {
 		return text
@@ -226,19 +226,19 @@ func matchCase(text, before string) string {
 	r, width := utf8.DecodeRuneInString(text)
 	word, _, _ := strings.Cut(text, " ")
 	if strings.ContainsAny(word, "-./_0123456789") || !unicode.IsLower(r) {
-		return text // a name keeps its case
+		return text // keeps the case of a name
 	}
 	return string(unicode.ToUpper(r)) + text[width:]
 }
 
-// followedByNoun reports whether right begins with a word that the missing value may belong to.
+// followedByNoun reports whether right begins with a noun that the missing value may describe.
 func followedByNoun(right string) bool {
 	word, _, _ := strings.Cut(strings.TrimLeft(right, " "), " ")
 	return strings.HasPrefix(right, " ") && len(word) > 0 && unicode.IsLower(firstRune(word)) &&
 		!slices.Contains(beforeNoun, word) && !slices.Contains(verbs, word)
 }
 
-// nameInWords returns a name as words, such as "node group". Kinds stay unchanged.
+// nameInWords returns a name as words, such as "node group". The name of a Kubernetes kind stays unchanged.
 func nameInWords(name string) string {
 	name = name[strings.LastIndexByte(name, '.')+1:]
 	noun := strings.ReplaceAll(strings.TrimRight(name, "_0123456789"), "_", " ")
@@ -249,7 +249,7 @@ func nameInWords(name string) string {
 		return to
 	}
 	if strings.HasSuffix(noun, "ing") {
-		return "object" // a word such as crashing or waiting
+		return "object" // a word such as crashing or waiting is no noun
 	}
 	return noun
 }

@@ -10,7 +10,7 @@ import (
 	"crowsnest/internal/text"
 )
 
-// Bounds of the output of printf.
+// Limits of the output of printf.
 const (
 	maxPrintfArgs  = 16
 	maxPrintfWidth = 64
@@ -18,7 +18,7 @@ const (
 
 var printfVerb = lazyre.New(`^[-+# 0]*([0-9]*)(?:\.([0-9]*))?([a-zA-Z%])`)
 
-// checkPrintf checks that the format is constant and each argument fits its verb.
+// checkPrintf checks that the format is constant and that each argument fits its verb.
 func checkPrintf(c *checker, f call) (kind, string, error) {
 	format, ok := f.constantArg(0)
 	if !ok {
@@ -65,7 +65,7 @@ func printfVerbs(format string) (verbs []byte, fix string, err error) {
 	}
 }
 
-// verbsOf lists the verbs that accept a value, by the kind of the value.
+// verbsOf maps the kind of a value to the verbs that accept it.
 var verbsOf = map[kind]string{kindText: "vsq", kindInteger: "vdxXobeEfFgG", kindDecimal: "veEfFgG", kindBool: "vt", kindMixed: "v"}
 
 func verbTakes(verb byte, k kind) (fix string, err error) {
@@ -78,8 +78,8 @@ func verbTakes(verb byte, k kind) (fix string, err error) {
 	return "", nil
 }
 
-// formatText is Sprintf with bounded arguments and output. It converts integers to
-// floats where the verb requires them.
+// formatText is Sprintf with limited arguments and output. It converts integers to floats where the verb requires a
+// float.
 func formatText(format string, verbs []byte, args []any) string {
 	for i, a := range args {
 		if s, ok := a.(string); ok {

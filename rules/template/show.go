@@ -12,49 +12,49 @@ import (
 	"crowsnest/rules/internal/shell"
 )
 
-// maxStrict bounds the length in bytes of a value that a step shows unchanged. It is enough for
-// a kind, a namespace and a name of Kubernetes.
+// maxStrict is the maximum length in bytes of a value that a step shows unchanged. It is enough for a kind, a namespace
+// and a name of Kubernetes.
 const maxStrict = 600
 
-// strictValue accepts the characters of names, namespace/name, addresses, ports and versions.
-// None of them has a special meaning in any shell, with or without quotes.
+// strictValue accepts texts made of the characters of names, namespace/name, addresses, ports and versions. None of
+// these characters has a special meaning in any shell, with or without quotes.
 var strictValue = lazyre.New(`^[A-Za-z0-9][A-Za-z0-9._:/+-]*$`)
 
-// looseValue matches texts that programs turn into a link, and texts that leave a path.
+// looseValue matches texts that programs turn into a link, and paths that lead outside their folder.
 var looseValue = lazyre.New(`(?i)//|\.\.|www\.|\b(?:mailto|javascript|vbscript|tel|sms|xmpp|skype|callto|magnet):`)
 
-// IsSafe reports whether a command or a link may contain the value without changes.
+// IsSafe reports whether a command or a link may contain the value unchanged.
 func IsSafe(s string) bool {
 	if len(s) > maxStrict || !strictValue.MatchString(s) {
 		return false
 	}
-	return !strings.ContainsAny(s, ":/.") || !looseValue.MatchString(s) // saves the slow search, because names seldom contain these
+	return !strings.ContainsAny(s, ":/.") || !looseValue.MatchString(s) // avoids the slow search, because names seldom contain these characters
 }
 
 // use is the purpose for which a template is rendered.
 type use int
 
 const (
-	useRaw  use = iota // a label, which contains its values unchanged
+	useRaw  use = iota // a label, in which values are unchanged
 	useText            // a text for people
 	useStep            // a command that people paste
-	useMark            // a step for the lint, in which each value is shell.Mark
+	useMark            // a remediation step for the lint, in which each value is shell.Mark
 )
 
-// shown collects the values during one execution of a template. Put is the last function of
-// every pipeline that depends on data.
+// shown collects the values during one execution of a template. A call of Put is added to the end of every pipeline
+// that depends on data.
 type shown struct {
 	use     use
 	w       *boundedWriter
 	neutral func(string) string
 	unsafe  *[]unsafeValue
 	hosts   bool     // whether a value is in the host of a URL
-	end     int      // offset in the output after the last value
+	end     int      // offset in the output of the end of the last value
 	loose   bool     // whether the last value was unsafe
 	missing []string // names of the missing values, in order
 }
 
-// Gap returns what the output contains for a condition that adds nothing.
+// Gap returns the output for an `if` without output.
 func (s *shown) Gap() string {
 	if s.use != useText {
 		return ""
@@ -63,10 +63,10 @@ func (s *shown) Gap() string {
 	return missing
 }
 
-// unsafeValue is a value that a step does not contain, because it is not safe.
+// unsafeValue is a value that a remediation step does not show, because it could change a command.
 type unsafeValue struct{ name, text string }
 
-// Put returns what the output shows for a value. name is the first name that the pipeline reads.
+// Put returns the output for a value. name is the first name that the pipeline reads.
 func (s *shown) Put(name string, value any) string {
 	text := fmt.Sprint(value)
 	if s.use == useRaw {
@@ -108,8 +108,8 @@ func (s *shown) place(name, text string) string {
 	return text
 }
 
-// WithMarks renders a step with shell.Mark in place of its values. Conditions of the template
-// see value. hosts reports whether a value is in the host of a URL.
+// WithMarks returns a remediation step with shell.Mark in place of its values. `if` and comparisons of the template get
+// value. hosts reports whether a value is in the host of a URL.
 func (t *Template) WithMarks(value string) (text string, hosts bool) {
 	d := Data{Labels: map[string]string{}, Vars: map[string]string{}, Line: value, Value: int64(len(value))}
 	for _, name := range t.labels {
@@ -144,8 +144,8 @@ func inURL(text []byte) (inside, host bool) {
 	return inside, inside && !strings.ContainsAny(after, "/?#")
 }
 
-// placeholder returns the text that people replace with the value of the name,
-// such as NAMESPACE. None of its characters has a meaning in a shell.
+// placeholder returns the text that people replace with the value of the name, such as NAMESPACE. None of its
+// characters has a special meaning in a shell.
 func placeholder(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -158,7 +158,7 @@ func placeholder(name string) string {
 	}, name)
 }
 
-// wrapPipelines appends shown.Put to every pipeline of the list that depends on data.
+// wrapPipelines appends a call of shown.Put to every pipeline of the list that depends on data.
 func wrapPipelines(l *parse.ListNode) {
 	if l == nil {
 		return
@@ -184,8 +184,8 @@ func wrapPipelines(l *parse.ListNode) {
 	}
 }
 
-// firstName returns the first name that an expression reads. It is the name of a label or
-// variable, "value" or "line". The result is "" if it reads none.
+// firstName returns the first name that an expression reads. This is the name of a label or variable, "value" or
+// "line". It is "" if the expression reads none.
 func firstName(n parse.Node) string {
 	switch n := n.(type) {
 	case *parse.VariableNode:
@@ -202,16 +202,17 @@ func firstName(n parse.Node) string {
 	return ""
 }
 
-// maxQuoted bounds the length of an unsafe value that is quoted below the steps, in characters.
+// maxQuoted is the maximum number of characters of an unsafe value that is quoted below the steps.
 const maxQuoted = 160
 
-// failedStep replaces a step that is too long, because half of a command is a different command.
+// failedStep replaces a step that failed or is too long. A step is not truncated, because half of a command is a
+// different command.
 const failedStep = "This step is not shown: its template failed, or the step is too long."
 
-// Text renders a summary, unless it is nil, and numbered steps, one per line. People paste
-// steps as commands. So Text replaces a value that IsSafe refuses by UNSAFE_VALUE_1, quotes it
-// below the steps, and replaces a missing value by its name in upper case. neutral must return
-// a value as one harmless line. failed is the number of templates that failed.
+// Text returns the summary, if it is not nil, and the numbered steps, one per line. People paste steps as commands.
+// Therefore Text replaces a value that IsSafe rejects with UNSAFE_VALUE_1 and quotes the value below the steps. It
+// replaces a missing value with its name in upper case. neutral must return a value as one harmless line. failed is the
+// number of templates that failed.
 func Text(summary *Template, steps []*Template, d Data, neutral func(string) string) (text string, failed int) {
 	var lines []string
 	var unsafe []unsafeValue
@@ -243,16 +244,16 @@ func asData(text string, neutral func(string) string) string {
 	return "'" + text + "'"
 }
 
-// DocumentText returns the template as documents show it, with placeholders for values. Of `if`, `else
-// if` and `else` it takes the first branch whose condition is that a name has a value, or else the last
-// one. text changes the template's own text, for example to escape it.
+// DocumentText returns the template as documents show it, with placeholders for values. Of the branches of an `if`, it
+// shows the first one whose condition is that a name has a value. If there is none, it shows the last branch. text
+// changes the template's own text, for example to escape it.
 func (t *Template) DocumentText(placeholder, text func(string) string) string {
 	if !t.actions {
 		return text(t.source)
 	}
 	_, tree, err := parseTemplate(t.source)
 	if err != nil {
-		panic(err) // Parse has accepted the same text
+		panic(err) // Parse has accepted the same text, so this cannot happen
 	}
 	var b strings.Builder
 	write(&b, tree.Root, placeholder, text)
@@ -283,12 +284,12 @@ func write(b *strings.Builder, l *parse.ListNode, placeholder, text func(string)
 	}
 }
 
-// isPresenceCheck reports whether a condition only checks that a name has a value.
+// isPresenceCheck reports whether a condition only tests that a name has a value.
 func isPresenceCheck(p *parse.PipeNode) bool {
 	return len(p.Cmds) == 1 && len(p.Cmds[0].Args) == 1 && p.Cmds[0].Args[0].Type() == parse.NodeVariable
 }
 
-// isComparison reports whether a condition compares a value with a particular constant.
+// isComparison reports whether a condition compares a value with a constant.
 func isComparison(p *parse.PipeNode) bool {
 	id, ok := p.Cmds[len(p.Cmds)-1].Args[0].(*parse.IdentifierNode)
 	return ok && id.Ident != "and" && id.Ident != "or"

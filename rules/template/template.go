@@ -1,6 +1,5 @@
-// Package template parses, checks and executes the templates of rules, which are annotations,
-// remediation and steps. It ensures that values from logs cannot become commands, links or
-// lines.
+// Package template parses, checks and executes the templates of rules, which are labels, annotations, remediation and
+// steps. It ensures that values from logs cannot become commands, links or additional lines.
 package template
 
 import (
@@ -19,17 +18,16 @@ import (
 	"crowsnest/rules/internal/expr"
 )
 
-// Bounds of templates, in bytes.
+// Limits of templates, in bytes.
 const (
-	maxSource = 16 << 10 // length of the source
-	MaxOutput = 2 << 10  // length of the output; longer output is truncated
+	maxSource = 16 << 10 // maximum length of the source
+	MaxOutput = 2 << 10  // maximum length of the output; longer output is truncated
 )
 
-// Template is the text of a label, an annotation or a step, as in Prometheus. Parsing checks
-// it, so that its execution cannot loop, recurse, grow without bound or access anything but its
-// data. It is compiled when it is first executed, because its compiled form takes many times
-// the memory of the text, and few rules ever fire. It is safe for concurrent use and must not
-// be copied.
+// Template is the text of a label, an annotation or a step, with actions as in Prometheus. Parse checks it, so that its
+// execution cannot loop, recurse, grow without limit or access anything except its data. It is compiled when it is
+// first executed, because its compiled form takes many times the memory of the text, and few rules ever fire. It is
+// safe for concurrent use and must not be copied.
 type Template struct {
 	source string
 	// plain is the output of a template that has no actions.
@@ -43,12 +41,12 @@ type Template struct {
 	failure  bool // whether the template reads $error
 }
 
-// ErrorNames are the names of the captures in which $error looks before the fields of the line.
-// It takes the first one that is not empty.
+// ErrorNames are the names of captures from which $error is taken, before the fields of the line. The first capture
+// that is not empty is used.
 var ErrorNames = [...]string{"panic", "err", "error"}
 
-// maxError bounds the length of $error in bytes. The middle of a longer one is omitted, because
-// an error begins with what failed and ends with the cause.
+// maxError is the maximum length of $error in bytes. The middle of a longer error is omitted, because an error begins
+// with the failed operation and ends with the cause.
 const maxError = 240
 
 // Data is the data of a template. Templates only read it and do not keep it.
@@ -60,9 +58,8 @@ type Data struct {
 	Error  string            // error in a field of the newest line, called $error in templates
 }
 
-// Parse parses and checks a template. It may contain text, fields of $labels and $vars, $value,
-// $line, $error, constants, if, else if, else, and pipelines of the functions that Functions
-// lists. An error is a *expr.SyntaxError.
+// Parse parses and checks a template. A template may contain text, $labels.NAME, $vars.NAME, $value, $line, $error,
+// constants, if, else if, else, and pipelines of the functions that Functions returns. An error is a *expr.SyntaxError.
 func Parse(src string) (*Template, error) {
 	switch {
 	case len(src) > maxSource:
@@ -100,18 +97,17 @@ func (t *Template) UsesLine() bool { return t.line }
 // UsesError reports whether the template reads $error.
 func (t *Template) UsesError() bool { return t.failure }
 
-// Execute renders the template as valid UTF-8 of at most 2 KiB. Missing values are "". If a function
-// refuses its argument, the output is `<error: ...>` and ok is false.
+// Execute returns the output of the template, as valid UTF-8 of at most MaxOutput bytes. Missing values are "". If a
+// function rejects its argument, the output is `<error: ...>` and ok is false.
 func (t *Template) Execute(d Data) (out string, ok bool) {
 	return t.execute(d, &shown{})
 }
 
-// ExecuteText renders the template for people. It passes values through neutral, which must
-// make them harmless. Inside a URL of the template, it percent-encodes a value that IsSafe
-// accepts and replaces any other value by its name in upper case. A value never becomes a host.
-// A missing value is replaced by a phrase made from its name, such as "a pod", or omitted with
-// the brackets and quotes around it. A template that consists only of values has "" in its
-// place.
+// ExecuteText returns the output of the template for people. It passes values through neutral, which must make them
+// harmless. In a URL that the template contains, a value that IsSafe accepts is percent-encoded, and any other value is
+// replaced by its name in upper case. A value never becomes a host. A missing value is replaced by a phrase made from
+// its name, such as "a pod", or omitted with the brackets and quotes around it. In a template that consists only of
+// values, a missing value is "".
 func (t *Template) ExecuteText(d Data, neutral func(string) string) (out string, ok bool) {
 	return t.execute(d, &shown{use: useText, neutral: neutral})
 }
@@ -128,7 +124,7 @@ func (t *Template) execute(d Data, s *shown) (out string, ok bool) {
 	}
 	d.Line = text.Truncate(d.Line, maxValue)
 	w := boundedWriter{limit: MaxOutput}
-	defer func() { // a bug in the execution of a template must not end the process
+	defer func() { // a bug in a template's execution must not end the process
 		if recover() != nil {
 			out, ok = "<error: the template failed>", false
 			if s.use == useStep {
@@ -160,7 +156,7 @@ func (t *Template) execute(d Data, s *shown) (out string, ok bool) {
 	return out, true
 }
 
-// hasWords reports whether the template has text of its own besides values.
+// hasWords reports whether the template contains text of its own.
 func (t *Template) hasWords() bool {
 	own := t.DocumentText(func(string) string { return "" }, func(text string) string { return text })
 	return strings.ContainsFunc(own, unicode.IsLetter)
@@ -171,11 +167,11 @@ func (t *Template) executable() *template.Template {
 		return tmpl
 	}
 	tmpl := compileTemplate(t.source)
-	t.compiled.Store(tmpl) // a concurrent call may have stored another, equal one
+	t.compiled.Store(tmpl) // a concurrent call may store an equal form
 	return tmpl
 }
 
-// Release frees the compiled form, which is made again when it is needed.
+// Release frees the compiled form. The next execution compiles it again.
 func (t *Template) Release() { t.compiled.Store(nil) }
 
 // executionReason returns the text of an error without the position that text/template adds.
@@ -192,8 +188,8 @@ func executionReason(err error) string {
 
 var errOutputFull = errors.New("output is full")
 
-// boundedWriter ends the execution once it contains more than limit bytes. It keeps a few more, so that
-// the output can be cut at the start of a character.
+// boundedWriter returns an error, which ends the execution, once it contains more than limit bytes. It keeps a few more
+// bytes, so that the output can be cut at the start of a character.
 type boundedWriter struct {
 	buf   bytes.Buffer
 	limit int
@@ -218,7 +214,7 @@ func truncateOutput(s string) string {
 	return text.Truncate(strings.ToValidUTF8(s, "\uFFFD"), MaxOutput)
 }
 
-// Code reads or writes a parsed template.
+// Code writes or reads a parsed template.
 func Code(c *codec.Codec, t *Template) {
 	codec.Text(c, &t.source)
 	c.Bool(&t.actions)
@@ -229,7 +225,7 @@ func Code(c *codec.Codec, t *Template) {
 	codec.Texts(c, &t.labels)
 	codec.Texts(c, &t.vars)
 	c.Bool(&t.value)
-	uses := 0 // bits for what the template uses
+	uses := 0 // bit set of the variables that the template uses
 	for i, used := range []bool{t.line, t.failure} {
 		if used {
 			uses |= 1 << i

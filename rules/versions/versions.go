@@ -22,8 +22,8 @@ const (
 	unknown = "unknown"
 )
 
-// AffectedVersions says which versions of which component have a failure. Versions is a semver constraint.
-// If Image is empty, images are not compared.
+// AffectedVersions states which versions of a component have a failure. Versions is a semver constraint. If Image is
+// empty, the images are not compared.
 type AffectedVersions struct {
 	Component string `yaml:"component" bounds:"0,4096" jsonschema_description:"Name of the component, as shown to people."`
 	Image     string `yaml:"image" bounds:"0,4096" jsonschema_description:"Path components of the image's repository, such as cluster-api/cluster-api-controller, compared as whole components with the stream's label image. Without it, no image is compared."`
@@ -32,25 +32,25 @@ type AffectedVersions struct {
 	Ref       string `yaml:"ref" bounds:"0,4096" jsonschema_description:"An issue, pull request or commit that describes or fixes the failure."`
 }
 
-// Verified says in which versions of a component the texts of a rule were found. Versions is a
-// semver constraint with an upper bound, and "<1.36" ends before the pre-releases of 1.36.
+// Verified states in which versions of a component the texts of a rule were found. Versions is a semver constraint with
+// an upper bound. "<1.36" also excludes the pre-releases of 1.36.
 type Verified struct {
 	Component string `yaml:"component" bounds:"1,4096" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Name of the component in the table rules/components/components.yaml."`
 	Versions  string `yaml:"versions" bounds:"1,4096" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Quoted: the versions whose source has the rule's texts, with an upper bound, such as \">=1.33 <1.36\"."`
 }
 
-// Verdict says whether the running version is among the affected versions.
+// Verdict states whether the running version is among the affected versions.
 type Verdict struct {
-	Affected  string // yes, no or unknown; empty if the rule names no versions
-	Component string // component that decided the verdict
-	Running   string // tag of the image; empty if the version is not known
-	FixedIn   string // version that fixes the failure; empty if it is not stated
+	Affected  string // yes, no or unknown; empty if the rule lists no versions
+	Component string // component whose version decided the result
+	Running   string // tag of the running image; empty if it is not known
+	FixedIn   string // version that fixes the failure; empty if the rule does not state it
 	Ref       string
 	Text      string // sentences for people about all compared components
 }
 
 var (
-	// comparatorText matches the text up to the next comparator, including white space in it.
+	// comparatorText matches the text from one comparator to the next, including white space.
 	comparatorText = lazyre.New(`^[=!<>~^]*[ \t\r\n]*[^ ,\t\r\n]*`)
 
 	comparator  = lazyre.New(`(?s)^(>=|=>|<=|=<|!=|~>|=|>|<|~|\^)?\s*v?(.*)$`)
@@ -59,9 +59,9 @@ var (
 	wildcard    = lazyre.New(`^(\d+)(?:\.(\d+))?\.[xX*]$`)
 )
 
-// Check returns an error for an ambiguous version constraint. A constraint consists of exact
-// versions, and of comparators with versions. Spaces and commas between them mean "and", and ||
-// means "or". An error is a *expr.SyntaxError.
+// Check returns an error if a version constraint is ambiguous. A constraint consists of exact versions and of
+// comparators with versions. Spaces and commas between them mean "and", and || means "or". An error is a
+// *expr.SyntaxError.
 func Check(constraint string) error {
 	if strings.TrimSpace(constraint) == "" {
 		return expr.Errorf(0, `write it like ">=1.9.0 <1.10.0"`, "the versions are empty")
@@ -82,8 +82,8 @@ func Check(constraint string) error {
 	return nil
 }
 
-// CheckBounded checks a constraint like Check. It also requires an upper bound, because
-// somebody has examined these versions.
+// CheckBounded is Check with one more requirement. The constraint needs an upper bound, because nobody can have
+// examined versions of the future.
 func CheckBounded(constraint string) error {
 	if err := Check(constraint); err != nil {
 		return err
@@ -135,7 +135,7 @@ func checkComparator(op, version string) *expr.SyntaxError {
 	full := version + strings.Repeat(".0", 2-strings.Count(version, "."))
 	switch op {
 	case ">=", "=>", "<", "~", "^", "~>":
-		return nil // the meaning of these operators does not change if missing numbers are zeros
+		return nil // for these operators, missing numbers mean the same as zeros
 	case "", "=":
 		return expr.Errorf(0, fmt.Sprintf("write %s for all of %s, or %q for one", rangeText(m[1], m[2]), version, full),
 			"%q is not an exact version", version)
@@ -156,7 +156,7 @@ func rangeText(major, minor string) string {
 	return fmt.Sprintf(`">=%s <%s"`, v, &next)
 }
 
-// versionBounds detects comparators that no version satisfies, such as ">=1.10.0 <1.9.0".
+// versionBounds detects comparators that no version satisfies together, such as ">=1.10.0 <1.9.0".
 type versionBounds struct {
 	low, high         *semver.Version
 	lowOpen, highOpen bool
@@ -186,9 +186,8 @@ func (b *versionBounds) isEmpty() bool {
 	return b.low.GreaterThan(b.high) || b.low.Equal(b.high) && (b.lowOpen || b.highOpen)
 }
 
-// Judge compares the running image, such as "registry:5000/a/b:v1.9.5", with the affected
-// versions. The name of an unknown image is "". Judge does not guess. If it cannot decide, the
-// verdict is unknown.
+// Judge compares the running image, such as "registry:5000/a/b:v1.9.5", with the affected versions. An unknown image
+// has the name "". Judge does not guess. If it cannot decide, the result is unknown.
 func Judge(affects []AffectedVersions, image string) Verdict {
 	if len(affects) == 0 {
 		return Verdict{}
@@ -209,17 +208,17 @@ func Judge(affects []AffectedVersions, image string) Verdict {
 	return combineVerdicts(judged)
 }
 
-// archSuffix matches a suffix of tags of images for one architecture.
+// archSuffix matches the suffix of a tag for images of one architecture.
 var archSuffix = lazyre.New(`-(amd64|arm64|arm|ppc64le|riscv64|s390x)$`)
 
-// isImage reports whether the path of the repository contains the entry's image as whole
-// components, in any registry or mirror.
+// isImage reports whether the path of a repository contains Image as whole path components. The registry does not
+// matter.
 func (a AffectedVersions) isImage(repository string) bool {
 	return strings.Contains("/"+archSuffix.ReplaceAllString(repository, "")+"/", "/"+strings.Trim(a.Image, "/")+"/")
 }
 
-// Tag returns the tag of an image. known reports whether one of names is part of the image's
-// repository path, as whole components and in any registry.
+// Tag returns the tag of an image. known reports whether the image's repository path contains one of names as whole
+// path components. The registry does not matter.
 func Tag(image string, names []string) (tag string, known bool) {
 	repository, tag := splitImage(strings.TrimSpace(image))
 	return tag, slices.ContainsFunc(names, func(name string) bool { return AffectedVersions{Image: name}.isImage(repository) })
@@ -234,8 +233,8 @@ func Release(tag string) string {
 	return fmt.Sprintf("%d.%d", v.Major(), v.Minor())
 }
 
-// Outside reports whether the version in a tag was not verified. known is false for a tag that
-// contains no version, or a version of another numbering scheme.
+// Outside reports whether the version in a tag was not verified. known is false if the tag contains no version, or a
+// version of another numbering scheme.
 func (v Verified) Outside(tag string) (outside, known bool) {
 	running, err := tagVersion(tag)
 	cs, invalid := semver.NewConstraint(v.Versions)
@@ -243,13 +242,13 @@ func (v Verified) Outside(tag string) (outside, known bool) {
 		return false, false
 	}
 	cs.IncludePrerelease = true
-	// A pre-release has some texts of its release, so both versions must satisfy the constraint.
+	// A pre-release may have the texts of the release that it precedes, so both versions must satisfy the constraint.
 	core := semver.New(running.Major(), running.Minor(), running.Patch(), "", "")
 	return !cs.Check(running) || !cs.Check(core), true
 }
 
-// combineVerdicts merges verdicts into one. Yes takes precedence over unknown, and unknown over
-// no. If the result is yes, its text omits the verdicts that are not. Equal texts occur once.
+// combineVerdicts merges verdicts into one. Yes takes precedence over unknown, and unknown over no. If the result is
+// yes, its text omits the other verdicts. Equal texts occur once.
 func combineVerdicts(vs []Verdict) Verdict {
 	out := vs[0]
 	rank := map[string]int{yes: 2, unknown: 1}
@@ -289,7 +288,7 @@ func (a AffectedVersions) judgeTag(image, tag string) Verdict {
 	if yearOrDate.MatchString(tag) != yearOrDate.MatchString(a.Versions) {
 		return a.unknownVerdict("the running image's tag " + shorten(tag) + " uses another version scheme")
 	}
-	// A pre-release precedes its release, so it still has the failure that the release fixes.
+	// A pre-release comes before its release, so it can still have a failure that the release fixes.
 	cs.IncludePrerelease = true
 	affected, format := no, "%s %s is not among the affected versions (%s)%s."
 	if cs.Check(running) {
@@ -322,8 +321,8 @@ func (a AffectedVersions) fix() string {
 // shorten quotes and truncates text that comes from outside.
 func shorten(s string) string { return fmt.Sprintf("%.100q", s) }
 
-// splitImage splits an image into its repository, which includes the registry, and its tag. It
-// drops a digest, because that does not reveal the version.
+// splitImage splits the name of an image into its repository, which includes the registry, and its tag. It drops a
+// digest, because a digest does not reveal the version.
 func splitImage(image string) (repository, tag string) {
 	if at := strings.Index(image, "://"); at >= 0 { // removes a scheme such as docker-pullable://
 		image = image[at+3:]
@@ -343,9 +342,9 @@ var (
 	yearOrDate  = lazyre.New(`\b\d{4,}\.`)
 )
 
-// tagVersion parses the version in a tag. A vendor build, such as v1.28.8-rke2r1 or
-// v1.29.1-eks-1-29-8, counts as the version from which it was built. A pre-release counts as
-// itself. A build from a commit between two versions has no version.
+// tagVersion returns the version in a tag. A vendor's build, such as v1.28.8-rke2r1 or v1.29.1-eks-1-29-8, has the
+// version from which it was built. A pre-release has its own version. A build from a commit between two versions has no
+// version.
 func tagVersion(tag string) (*semver.Version, error) {
 	m := tagPattern.FindStringSubmatch(tag)
 	if m == nil {

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// wideRange is the number of classes such as \pL that cost as much as one range such as
-// [B-\x{1e000}] in a pattern that ignores case, because all characters of the range are folded.
+// wideRange is the cost of a range such as [B-\x{1e000}] in a pattern that ignores case, as a number of classes such as
+// \pL. Such a range is expensive, because all its characters are folded.
 const wideRange = 400
 
-// CountCostlyClasses returns the number of classes with hundreds of ranges in a pattern. It does not
-// parse the pattern, because these classes make parsing slow.
+// CountCostlyClasses returns the number of classes with hundreds of ranges in a pattern. It does not parse the pattern,
+// because these classes make parsing slow.
 func CountCostlyClasses(pattern string) int {
 	n := strings.Count(pattern, `\p`) + strings.Count(pattern, `\P`)
 	if !mayFold(pattern) {
@@ -18,7 +18,7 @@ func CountCostlyClasses(pattern string) int {
 	}
 	n += wideRange * strings.Count(pattern, `-\x{`)
 	for i := 1; i < len(pattern); i++ {
-		if pattern[i-1] == '-' && pattern[i] >= 0xC4 { // the first byte of characters from U+0100 on
+		if pattern[i-1] == '-' && pattern[i] >= 0xC4 { // first byte of the characters from U+0100 on
 			n += wideRange
 		}
 	}
@@ -40,8 +40,8 @@ func mayFold(pattern string) bool {
 	}
 }
 
-// QuotedClasses counts the costly classes in a text that contains patterns in quotes, where
-// escapes may hide the characters of a class.
+// QuotedClasses returns the number of costly classes in a text that contains patterns in quotes. Escapes in the quotes
+// may hide the characters of a class.
 func QuotedClasses(text string) int {
 	var b strings.Builder
 	for rest := text; rest != ""; {

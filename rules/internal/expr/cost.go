@@ -12,44 +12,41 @@ import (
 	"crowsnest/internal/literals"
 )
 
-// MaxLine is the length of the longest line that expressions are matched with, in
-// bytes. Longer lines are truncated.
+// MaxLine is the maximum length in bytes of a line that is matched. Longer lines are truncated.
 const MaxLine = 16 << 10
 
 // Constants for estimating the cost.
 const (
-	// costPerStep is the time that Go's regexp takes for one byte and one instruction.
+	// costPerStep is the time that Go's regexp takes for one instruction on one byte.
 	costPerStep = 30 * time.Nanosecond
-	// maxInstructions bounds the sum of the instructions of one rule's programs. The estimate
-	// walks no more instructions than that.
+	// maxInstructions is the maximum number of instructions of one rule's programs for which the cost is estimated.
 	maxInstructions = 20000
-	// stepsPerExpression is the cost of searching an expression's literals, in steps per byte.
+	// stepsPerExpression is the cost of searching for the literals of an expression, in steps per byte.
 	stepsPerExpression = 2
-	// textsPerStep is the number of texts that can be searched in the time of one step.
+	// textsPerStep is the number of texts that are searched for in the time of one step.
 	textsPerStep = 3
-	// slotsPerStep is the number of group positions that can be copied in the time that one step takes.
+	// slotsPerStep is the number of positions of capture groups that are copied in the time of one step.
 	slotsPerStep = 200
 )
 
-// SizeCost returns the time that n instructions take for a line of MaxLine bytes.
+// SizeCost returns the time that n instructions take on a line of MaxLine bytes, if each takes a step for each byte.
 func SizeCost(n int) time.Duration { return time.Duration(n) * MaxLine * costPerStep }
 
-// Cost is an upper bound of the time that expressions and searches for texts take together on
-// any line of at most MaxLine bytes. The zero value contains no expression.
+// Cost is an upper bound of the time that expressions and searches for texts take together on any line of at most
+// MaxLine bytes. The zero value contains no expression.
 //
-// Go's regexp runs all threads in parallel. For each letter it takes one step for each
-// instruction that a thread has reached. The instructions that accept the letter have
-// successors, and the threads reach these and all that follow up to the next instructions that
-// consume a letter. So the cost depends on the part of the program that one letter keeps alive,
-// not on the size of the program. That part is small in `leaderelection lost`, and everything
-// in `[\pL]{1,900}z`.
+// Go's regexp runs all threads in parallel. For each character it takes one step for each instruction that a thread has
+// reached. The instructions that accept the character have successors, and the threads go on from these to the next
+// instructions that consume a character. So the cost depends on the section of the program that one character keeps
+// alive, not on the size of the program. That section is small in `leaderelection lost`, and is the whole program in
+// `[\pL]{1,900}z`.
 type Cost struct {
 	programs []weighted
-	size     int     // number of instructions
-	fixed    float64 // steps per byte that do not depend on the letter
+	size     int     // number of instructions of all programs
+	fixed    float64 // steps per byte that do not depend on the character
 }
 
-// weighted is a program with the cost of one of its steps, in units of a simple step.
+// weighted is a program with the cost of each of its steps, relative to a simple step.
 type weighted struct {
 	prog   *syntax.Prog
 	weight float64
@@ -58,8 +55,8 @@ type weighted struct {
 // AddTexts adds the search for n texts.
 func (c *Cost) AddTexts(n int) { c.fixed += float64(n) / textsPerStep }
 
-// AddExpression adds an expression, which may be nil. Finding the positions of named groups
-// costs more. In a field it takes a second search.
+// AddExpression adds an expression. A nil expression adds nothing. Finding the positions of named groups costs more. In
+// a field it takes a second search.
 func (c *Cost) AddExpression(re *literals.Expression, field bool) {
 	if re == nil {
 		return
@@ -79,8 +76,8 @@ func (c *Cost) AddExpression(re *literals.Expression, field bool) {
 	c.fixed += stepsPerExpression
 }
 
-// Time returns the cost. It returns the longest possible duration if the expressions are too
-// large to be worth the computation.
+// Time returns the upper bound. It returns the longest possible duration if the expressions are too large for the
+// estimate.
 func (c *Cost) Time() time.Duration {
 	steps := c.stepsPerByte()
 	if steps >= math.MaxInt32 {
@@ -89,7 +86,7 @@ func (c *Cost) Time() time.Duration {
 	return time.Duration(steps * float64(MaxLine*costPerStep))
 }
 
-// stepsPerByte returns the number of steps per byte for the most expensive letter.
+// stepsPerByte returns the number of steps per byte for the most expensive character.
 func (c *Cost) stepsPerByte() float64 {
 	if c.size > maxInstructions {
 		return math.MaxInt32
@@ -114,7 +111,7 @@ func (c *Cost) stepsPerByte() float64 {
 	return c.fixed + worst
 }
 
-// class is a set of letters and the instructions that accept them.
+// class is a set of characters with the instructions that accept them.
 type class struct {
 	inst *syntax.Inst
 	at   []location
@@ -126,9 +123,9 @@ type location struct {
 	pc      uint32
 }
 
-// letterClasses returns the classes of letters in the programs, and one letter for each
-// distinct set of classes. The first letter of each range is enough, because a class that
-// accepts a letter also accepts the first letter of the nearest range that starts before it.
+// letterClasses returns the classes in the programs, and one character for each distinct set of classes that accept the
+// same character. The first character of each range is enough, because a class that accepts a character also accepts
+// the first character of the nearest range that starts before it.
 func (c *Cost) letterClasses() ([]class, []rune) {
 	var out []class
 	index := map[string]int{}
@@ -160,7 +157,7 @@ func (c *Cost) letterClasses() ([]class, []rune) {
 }
 
 func addLetters(letters map[rune]bool, in *syntax.Inst) {
-	if len(in.Rune) == 1 { // the instruction may ignore case
+	if len(in.Rune) == 1 { // with one character, the instruction may ignore case
 		r := in.Rune[0]
 		letters[r] = true
 		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
@@ -173,10 +170,10 @@ func addLetters(letters map[rune]bool, in *syntax.Inst) {
 	}
 }
 
-// walk counts the instructions that are reachable without consuming a letter.
+// walk counts the instructions that are reachable without consuming a character.
 type walk struct {
 	programs []weighted
-	seen     [][]uint32 // number of the last round that reached each instruction
+	seen     [][]uint32 // number of the last round in which each instruction was reached
 	round    uint32
 	stack    []uint32
 }
@@ -189,8 +186,8 @@ func newWalk(programs []weighted) *walk {
 	return w
 }
 
-// stepsAfter returns the number of steps that follow a letter. accepted is the set of classes
-// that contain the letter. A search also restarts after each letter.
+// stepsAfter returns the number of steps that follow a character. accepted is the set of classes that contain the
+// character. A search also restarts after each character.
 func (w *walk) stepsAfter(classes []class, accepted []byte) float64 {
 	w.round++
 	sum := 0.0

@@ -1,6 +1,6 @@
-// Package expr adds to package regexp what rules need. It has errors that name the fix, the
-// names and widths of groups, and an upper bound of the time that expressions take. It also has
-// the error type of the small languages inside YAML texts.
+// Package expr adds to package regexp what rules need. It has errors that name the fix, the names of groups with the
+// width of the text that they capture, and an upper bound of the time that expressions take. It also has the error type
+// of the small languages inside YAML texts.
 package expr
 
 import (
@@ -17,7 +17,7 @@ import (
 type SyntaxError struct {
 	Offset  int // offset in bytes from the start of the text
 	Message string
-	Fix     string // empty if there is no fix
+	Fix     string // text of the fix; empty if there is none
 }
 
 // Error returns the message, position and fix on one line.
@@ -34,7 +34,7 @@ func Errorf(offset int, fix, format string, args ...any) *SyntaxError {
 	return &SyntaxError{Offset: offset, Fix: fix, Message: fmt.Sprintf(format, args...)}
 }
 
-// InvalidAt returns the offset of the first byte that is not valid UTF-8.
+// InvalidAt returns the offset of the first byte that is not valid UTF-8, or -1 if there is none.
 func InvalidAt(s string) int {
 	for i, r := range s {
 		if r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD") {
@@ -44,9 +44,8 @@ func InvalidAt(s string) int {
 	return len(s)
 }
 
-// ParseAnchored returns the expression of a pattern that must match a whole value. It first
-// parses the pattern by itself, because "a)|(b" would become valid inside the surrounding
-// group. Its errors are those of regexp.Compile.
+// ParseAnchored returns the expression of a pattern that must match a whole value. It first parses the pattern by
+// itself, because "a)|(b" would become valid inside the surrounding group. Its errors are errors of regexp.Compile.
 func ParseAnchored(pattern string) (*literals.Expression, error) {
 	if _, err := syntax.Parse(pattern, syntax.Perl); err != nil {
 		return nil, err
@@ -54,7 +53,7 @@ func ParseAnchored(pattern string) (*literals.Expression, error) {
 	return literals.NewExpression("^(?s:" + pattern + ")$")
 }
 
-// Reason returns the text of an error of regexp.Compile without its prefix.
+// Reason returns the text of an error of regexp.Compile without the prefix "error parsing regexp: ".
 func Reason(err error) string {
 	var se *syntax.Error
 	if errors.As(err, &se) {
@@ -63,7 +62,7 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// compileProgram compiles a pattern to instructions. An invalid pattern has none.
+// compileProgram compiles a pattern to instructions. It returns nil for an invalid pattern.
 func compileProgram(pattern string) *syntax.Prog {
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -76,8 +75,8 @@ func compileProgram(pattern string) *syntax.Prog {
 	return prog
 }
 
-// Size returns about how many instructions a pattern has, or zero if it is not valid. It does
-// not compile the pattern, because a short pattern can have millions of instructions.
+// Size returns approximately how many instructions a pattern has, or zero if the pattern is invalid. It does not
+// compile the pattern, because a short pattern can have millions of instructions.
 func Size(pattern string) int {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {

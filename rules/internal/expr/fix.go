@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// elsewhere lists syntax that other regular expression engines have and RE2 lacks, with
-// replacements. The first entry with which the faulty part begins decides.
+// elsewhere lists syntax of other regular expression engines that RE2 does not have, with replacements. The first entry
+// that is a prefix of the faulty section applies.
 var elsewhere = []struct{ part, instead string }{
 	{"(?!", "RE2 has no lookahead: write the other text as `not` beside it, such as {regex: '...', not: '...'}; in a selector with !~"},
 	{"(?<!", "RE2 has no lookbehind: write the other text as `not` beside it, such as {regex: '...', not: '...'}; in a selector with !~"},
@@ -32,7 +32,7 @@ var elsewhere = []struct{ part, instead string }{
 	{`\g`, "RE2 has no back-references: repeat the pattern"},
 }
 
-// FaultAt returns the offset of the part of a pattern that err, of regexp.Compile, names.
+// FaultAt returns the offset of the section of a pattern that an error of regexp.Compile names.
 func FaultAt(pattern string, err error) int {
 	if se, ok := errors.AsType[*syntax.Error](err); ok {
 		return max(strings.Index(pattern, se.Expr), 0)
@@ -63,7 +63,7 @@ func SuggestFix(pattern string) string {
 
 const reference = "see https://github.com/google/re2/wiki/Syntax"
 
-// fixes are the fixes for errors of regexp. PART stands for the faulty part of the pattern.
+// fixes are the fixes for errors of regexp. PART stands for the faulty section of the pattern.
 var fixes = map[syntax.ErrorCode]string{
 	syntax.ErrInvalidEscape:         `write \PART for a backslash as it is in the line`,
 	syntax.ErrTrailingBackslash:     `write \\ for a backslash as it is in the line`,

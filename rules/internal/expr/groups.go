@@ -15,8 +15,8 @@ func Groups(re *literals.Expression) []string {
 	return slices.DeleteFunc(slices.Clone(re.SubexpNames()), func(s string) bool { return s == "" })
 }
 
-// DuplicateGroup returns a group name that occurs twice in an expression, or "" if there is
-// none. exclusive means that a match can use only one of the two groups.
+// DuplicateGroup returns a group name that occurs twice in an expression, or "" if there is none. exclusive means that
+// the two groups are alternatives, so that a match uses only one of them.
 func DuplicateGroup(expr string) (name string, exclusive bool) {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
@@ -32,7 +32,7 @@ func DuplicateGroup(expr string) (name string, exclusive bool) {
 	return "", false
 }
 
-// maxTogether returns the largest number of groups of this name that one match can use.
+// maxTogether returns the maximum number of groups of this name that one match can use.
 func maxTogether(re *syntax.Regexp, name string) int {
 	n := 0
 	for _, sub := range re.Sub {
@@ -49,14 +49,14 @@ func maxTogether(re *syntax.Regexp, name string) int {
 	return n
 }
 
-// Width is the length of the text that a group can capture.
+// Width is a class of the length of the text that a group can capture.
 type Width int
 
 // The widths of groups.
 const (
 	Narrow    Width = iota
-	Wide            // contains .* or .+, so the group extends to some later text
-	Unlimited       // is .*, so the group captures any text
+	Wide            // contains .* or .+, so the group extends to a later text of the pattern
+	Unlimited       // consists of .*, so the group captures any text
 )
 
 func groupWidth(re *syntax.Regexp, name string) Width {
@@ -92,7 +92,7 @@ func hasAnyRun(re *syntax.Regexp) bool {
 	return slices.ContainsFunc(re.Sub, hasAnyRun)
 }
 
-// GroupWidth returns how much the named group of an expression captures.
+// GroupWidth returns the width of the named group of an expression.
 func GroupWidth(re *literals.Expression, name string) Width {
 	parsed, err := syntax.Parse(re.String(), syntax.Perl)
 	if err != nil {

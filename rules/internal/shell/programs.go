@@ -7,19 +7,19 @@ import (
 	"crowsnest/internal/lazyre"
 )
 
-// reader describes which of its words a program executes as code.
+// reader describes which of its arguments a program executes as code.
 type reader struct {
 	code     string   // short options whose value is code
 	codeLong []string // long options whose value is code
 	valued   string   // short options whose value is not code
 	two      []string // long options that take two values
 	skip     int      // number of operands before the code
-	operands int      // number of operands that are code, or -1 if all are
-	input    bool     // whether the program executes its input if it has no operand
-	scripted bool     // whether the operands after the code are its $0, $1 and so on
+	operands int      // number of operands that are code, or -1 if all of them are
+	input    bool     // whether the program executes its standard input if it has no operand
+	scripted bool     // whether the operands after the code are its parameters $0, $1 and so on
 }
 
-// longValued lists the long options with a value, for all programs of this file.
+// longValued lists the long options that take a value, for all programs of this file.
 var longValued = []string{
 	"user", "group", "chdir", "host", "prompt", "signal", "kill-after", "adjustment", "unset", "target", "max-args", "max-procs", "arg-file",
 	"delimiter", "env", "workdir", "property", "unit", "machine", "class", "classdata", "indent", "from-file", "file", "rcfile", "init-file", "assign", "field-separator", "require",
@@ -28,7 +28,7 @@ var longValued = []string{
 var (
 	shellProgram = reader{valued: "oO", operands: 1, input: true, scripted: true}
 	sqlProgram   = reader{code: "ceq", codeLong: []string{"command", "execute", "query"}, valued: "hpPUudHD", input: true}
-	// readers lists the programs that execute a word, or their input, as code.
+	// readers lists the programs that execute an argument or their standard input as code.
 	readers = map[string]reader{
 		"sh": shellProgram, "bash": shellProgram, "dash": shellProgram, "ash": shellProgram, "zsh": shellProgram, "ksh": shellProgram, "fish": shellProgram,
 		"python": {code: "cm", valued: "WX", operands: 1, input: true}, "perl": {code: "eEMmI", operands: 1, input: true},
@@ -71,7 +71,7 @@ var (
 		"crictl exec": {valued: "rR", operands: 1}, "ip netns exec": {operands: 1},
 	}
 	assignment = lazyre.New(`^[A-Za-z_][A-Za-z0-9_]*(\[[^]]*\])?\+?=`)
-	// programVariable matches an assignment that decides which program or code runs.
+	// programVariable matches an assignment that determines which program or code runs.
 	programVariable = lazyre.New(`^([A-Z_]*PATH|LD_[A-Z_]*|BASH_ENV|ENV|SHELL|IFS|PS[0-4]|[A-Z_]*(EDITOR|VISUAL|PAGER|BROWSER|COMMAND|ASKPASS|SSH|SHELLOPTS|BASHOPTS)|[A-Z]*(STARTUP|OPT|OPTIONS))\+?=`)
 	positional      = lazyre.New(`\$(\{[0-9@*]+\}|[0-9@*])`)
 )
@@ -84,7 +84,8 @@ func programName(word string) string {
 	return name
 }
 
-// classifyWords notes the purpose of the words of a simple command. It says if that runs its input.
+// classifyWords records the purpose of the words of a simple command. It reports whether the command executes its
+// standard input.
 func (w *Script) classifyWords(args []token) (input bool) {
 	for _, word := range args {
 		if programVariable.MatchString(word.text) {
@@ -102,15 +103,15 @@ func (w *Script) classifyWords(args []token) (input bool) {
 		for _, k := range words {
 			w.markCode(args[at+k].node)
 		}
-		// xargs turns its input into arguments, which the program then executes.
+		// xargs turns its input into arguments of the program, which executes them.
 		fed := slices.ContainsFunc(args[:at], func(a token) bool { return programName(a.text) == "xargs" })
 		input = input || reads || fed && (len(words) > 0 || r.operands != 0)
 	}
 	return input || open
 }
 
-// commandStarts returns the indexes of the program names in a simple command. open means that
-// the input names a further program.
+// commandStarts returns the indexes of the program names in a simple command. open means that the standard input
+// contains the name of a further program.
 func commandStarts(args []token) (starts []int, open bool) {
 	fed, replaced := false, false
 	for at := 0; at < len(args); {
@@ -133,7 +134,7 @@ func commandStarts(args []token) (starts []int, open bool) {
 	return append(starts, embeddedStarts(args)...), open || replaced
 }
 
-// wrappedCommand returns the index of the command that the first word runs, or 0.
+// wrappedCommand returns the index of the command that the first word runs, or 0 if it runs none.
 func wrappedCommand(args []token) int {
 	name, first := programName(args[0].text), 1
 	if i := slices.IndexFunc(args, func(a token) bool { return a.text == "exec" }); i > 0 {
@@ -152,7 +153,7 @@ func wrappedCommand(args []token) int {
 		case word == "--":
 			return i + 1 + operands
 		case name == "command" && (word == "-v" || word == "-V"):
-			return 0 // the option only looks the program up
+			return 0 // with this option, the program only looks up a command
 		case isOption(word):
 			i += countValues(word, wr.valued)
 		case name == "env" && assignment.MatchString(word):
@@ -167,7 +168,8 @@ func wrappedCommand(args []token) int {
 
 func isOption(word string) bool { return len(word) > 1 && word[0] == '-' }
 
-// countValues returns the number of values after an option. valued are short options with one.
+// countValues returns the number of words after an option that are its values. valued lists the short options with one
+// value.
 func countValues(option, valued string) int {
 	if long, ok := strings.CutPrefix(option, "--"); ok {
 		if slices.Contains(longValued, long) {
@@ -181,8 +183,8 @@ func countValues(option, valued string) int {
 	return 0
 }
 
-// embeddedStarts finds commands that are arguments of another command. They follow the -- of
-// kubectl exec or the -exec of find, or are the one word that an interpreter executes.
+// embeddedStarts finds commands that are arguments of another command. Such a command follows the -- of kubectl exec or
+// the -exec of find, or is the one word that an interpreter executes.
 func embeddedStarts(args []token) []int {
 	var out []int
 	runs := false
@@ -204,7 +206,8 @@ func embeddedStarts(args []token) []int {
 	return out
 }
 
-// codeWords returns the indexes of words that the program executes, and if it executes its input.
+// codeWords returns the indexes of the words that the program executes, and reports whether the program executes its
+// standard input.
 func (r *reader) codeWords(args []token) (out []int, input bool) {
 	operands, options, given := 0, true, false
 	add := func(i int) {
@@ -228,7 +231,7 @@ func (r *reader) codeWords(args []token) (out []int, input bool) {
 			operands++
 			n := r.operands
 			if given && n == 1 && len(out) > 0 && operands == 1 {
-				n = 0 // an option contains the code, so no operand does
+				n = 0 // an option contains the code, so the operand is not code
 			}
 			if operands > r.skip && (n < 0 || operands <= r.skip+n) {
 				add(i)
@@ -243,10 +246,9 @@ func (r *reader) codeWords(args []token) (out []int, input bool) {
 	return out, r.input && stdin
 }
 
-// findOption examines a word that may be an option. If the option's value is
-// program code, code is the number of words from the option to the word with the code. It is 0
-// if the option's own word contains the code, and -1 if the option takes no code. values is the number of
-// further words that are its values.
+// findOption examines a word that may be an option. If the value of the option is code, the result code is the number
+// of words from the option to the word with the code. It is 0 if the option's own word contains the code, and -1 if the
+// value is no code. values is the number of following words that are values of the option.
 func (r *reader) findOption(word string) (code, values int) {
 	if long, ok := strings.CutPrefix(word, "--"); ok {
 		name, _, glued := strings.Cut(long, "=")
@@ -276,7 +278,7 @@ func (r *reader) findOption(word string) (code, values int) {
 	return -1, 0
 }
 
-// scriptArguments returns the words after sh -c SCRIPT if the script runs one of its arguments.
+// scriptArguments returns the words after sh -c SCRIPT if the script executes one of its arguments.
 func (r *reader) scriptArguments(args []token, script []int) []int {
 	if len(script) == 0 || !slices.ContainsFunc(args[1:script[0]], func(a token) bool { return isOption(a.text) && strings.Contains(a.text, "c") }) {
 		return nil

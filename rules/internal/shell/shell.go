@@ -15,13 +15,13 @@ const Mark = '\uE000'
 
 // Place describes the word of a command line that contains a value.
 type Place struct {
-	command  bool // whether the word names the program that runs
-	code     bool // whether a shell parses the word as commands once more
+	command  bool // whether the word is the name of the program to run
+	code     bool // whether a shell parses the word again as commands
 	glob     bool // whether the word has an unquoted *, ? or [
 	redirect bool // whether the word names a file that is read or written
 }
 
-// Danger returns why a value is dangerous in this word and the fix, or "" if it is not.
+// Danger returns the reason why a value is dangerous in this word and the fix, or "" if it is not dangerous.
 func (p Place) Danger() (message, fix string) {
 	switch {
 	case p.command:
@@ -36,16 +36,16 @@ func (p Place) Danger() (message, fix string) {
 	return "", ""
 }
 
-// Script is a text that was parsed as commands of Bash. It has only what is needed to decide
-// where each word ends and what its purpose is. A here-document is a problem.
+// Script is a text that was parsed as commands of Bash. It has only the data that show where each word ends and what
+// its purpose is. A here-document is a problem.
 type Script struct {
 	Words   int     // number of words, including those in command substitutions
-	Places  []Place // places of the values, in the order of the text
-	Problem string  // why the text is not a complete command, or ""
+	Places  []Place // one for each value, in the order of the text
+	Problem string  // reason why the text is not a complete command, or ""
 
 	text    string
 	offsets []int // offsets of the values in the text
-	start   int   // offset in the text of the part that was parsed last
+	start   int   // offset in the text of the section that was parsed last
 }
 
 // token is a word of a command without its quotes.
@@ -54,12 +54,12 @@ type token struct {
 	node syntax.Node
 }
 
-// name replaces Mark while a text is parsed. It has as many bytes as Mark, and like a value it
-// may be a part of a name or of an expression.
+// name replaces Mark while a text is parsed. It has as many bytes as Mark. Like a value, it may be a part of a name or
+// of an expression.
 const name = "_V_"
 
-// Parse parses text as commands. Text that Bash refuses may be prose with brackets. Its lines
-// are then parsed one by one, and of each line that Bash refuses, the texts between brackets.
+// Parse parses text as commands. A text that Bash refuses may be prose with commands in brackets. Then Parse parses its
+// lines one by one. In a line that Bash refuses, it parses the texts between brackets.
 func Parse(text string) *Script {
 	w := &Script{text: text}
 	for i, r := range text {
@@ -72,8 +72,8 @@ func Parse(text string) *Script {
 	return w
 }
 
-// parse parses the part of the text from start to stop. If Bash refuses it, parse splits it at
-// the first of separators and parses each piece with the remaining ones.
+// parse parses the section start:stop of the text. If Bash refuses the section, parse splits it at the characters of
+// the first separators, and parses each piece with the other separators.
 func (w *Script) parse(start, stop int, separators ...string) {
 	part := strings.ReplaceAll(w.text[start:stop], string(Mark), name)
 	w.start = start
@@ -101,7 +101,7 @@ func (w *Script) parse(start, stop int, separators ...string) {
 	}
 }
 
-// classify notes the purpose of the values. It says whether a command executes its input.
+// classify records the purpose of the values. It reports whether a command executes its standard input.
 func (w *Script) classify(part syntax.Node) (input bool) {
 	syntax.Walk(part, func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -123,7 +123,7 @@ func (w *Script) classify(part syntax.Node) (input bool) {
 			w.classifyWords(append([]token{{n.Variant.Value, n.Variant}}, w.assignments(n.Args)...))
 		case *syntax.ParamExp, *syntax.ArithmExp, *syntax.ArithmCmd, *syntax.LetClause, *syntax.CStyleLoop:
 			w.markCode(n)
-		case *syntax.BinaryTest: // comparisons of numbers evaluate their operands
+		case *syntax.BinaryTest: // a comparison of numbers evaluates its operands, which may contain commands
 			if slices.Contains([]syntax.BinTestOperator{syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr}, n.Op) {
 				w.markCode(n)
 			}
@@ -146,7 +146,7 @@ func (w *Script) classify(part syntax.Node) (input bool) {
 	return input
 }
 
-// assignments returns assignments as words.
+// assignments returns assignments as tokens.
 func (w *Script) assignments(all []*syntax.Assign) (out []token) {
 	for _, a := range all {
 		if a.Index != nil {
@@ -168,7 +168,7 @@ func (w *Script) assignments(all []*syntax.Assign) (out []token) {
 	return out
 }
 
-// wordText returns the text of a word without its quotes. A substitution becomes a $.
+// wordText returns the text of a word without its quotes. A command substitution becomes a $.
 func (w *Script) wordText(parts []syntax.WordPart) string {
 	var b strings.Builder
 	for _, part := range parts {
@@ -232,7 +232,7 @@ func hasGlob(text string) bool {
 
 func (w *Script) markCode(n syntax.Node) { w.mark(n, func(p *Place) { p.code = true }) }
 
-// mark calls set for the place of each value in a part of the script.
+// mark calls set for the place of each value inside a node.
 func (w *Script) mark(n syntax.Node, set func(*Place)) {
 	for i, at := range w.offsets {
 		if at -= w.start; int(n.Pos().Offset()) <= at && at < int(n.End().Offset()) {
