@@ -7,18 +7,18 @@ import (
 // commandReader finds secrets that are arguments of flags or commands.
 type commandReader struct {
 	valueReader
-	toolRead int // end of the text in which programs have been searched
+	toolRead int // offset up to which the text was searched for programs
 	toolName string
 	toolAt   int
 }
 
 var programs = newPrograms()
 
-// toolWindow is the greatest distance in bytes between a program and one of its flags.
+// toolWindow is the maximum distance in bytes between the name of a program and one of its flags.
 const toolWindow = 256
 
-// tool returns the program to which the flags at i belong, or "" if there is none. It reads
-// each byte once and remembers the last program.
+// tool returns the name of the program to which the flag at i belongs, or "" if there is none. Each byte is read only
+// once, because the last program is remembered.
 func (t *commandReader) tool(i int) string {
 	for at := max(t.toolRead, i-toolWindow); at < i; {
 		from := at
@@ -40,7 +40,8 @@ func (t *commandReader) tool(i int) string {
 	return t.toolName
 }
 
-// shortFlag finds the secret of a flag of one letter, such as -P x and -px. The letter is at i.
+// shortFlag finds the secret after a flag of one letter, such as -P x or -px. The letter is at i, and the word ends at
+// end.
 func (t *commandReader) shortFlag(i, end int) span {
 	letter := t.s[i]
 	if strings.IndexByte("pPkKwsaAXNUucv", letter) < 0 {
@@ -63,7 +64,7 @@ func (t *commandReader) shortFlag(i, end int) span {
 		return span{}
 	case t.byteAt(end) == ':':
 		return t.unquoted(end + 1)
-	case has(tool.glued) && !quoted.empty(): // a quoted secret in the same word, as in -p'x'
+	case has(tool.glued) && !quoted.empty(): // a quoted secret in the same word as the flag, as in -p'x'
 		return quoted
 	}
 	at, found := t.afterFlag(end)
@@ -80,19 +81,18 @@ func (t *commandReader) shortFlag(i, end int) span {
 	return span{}
 }
 
-// operand says which word after a command is its secret. The words before the secret are
-// skipped. If named is set, the secret then follows the name of a secret.
+// operand describes which word after a command is a secret. The first skip words after the command are not. If named is
+// set, the secret follows a word that is the name of a secret.
 type operand struct {
 	command string
 	skip    int
 	named   bool
 }
 
-// mechanisms are words, such as names of users, that may stand between a command and its
-// secret.
+// mechanisms are words, such as the names of users, that may stand between a command and its secret.
 var mechanisms = words("mechanism")
 
-// secret returns the secret among the words after a command. The command ends at i.
+// secret returns the secret among the words that follow a command. The command ends at i.
 func (what operand) secret(t *scanner, i int) span {
 	announced := !what.named
 	for range what.skip + 4 {
@@ -109,7 +109,7 @@ func (what operand) secret(t *scanner, i int) span {
 			announced = announced || t.table.classify(text) >= weakKey
 		case !announced && t.table.classify(text) >= weakKey:
 			announced = true
-		case !announced || isWord(text) || len(text) < 4: // too short for a secret, such as a sign
+		case !announced || isWord(text) || len(text) < 4: // a short text, such as an operator, is not a secret
 			return span{}
 		default:
 			return p
@@ -119,13 +119,13 @@ func (what operand) secret(t *scanner, i int) span {
 	return span{}
 }
 
-// sink matches a pipe into a program that reads a secret. file matches a redirection to a file.
+// sink matches a pipe into a program that reads a secret from its standard input. file matches a redirection to a file.
 var (
 	sink = lazily(`(?s)^[^|]{0,40}\|.*(?:stdin|sudo -S|kinit|cryptsetup|chpasswd|passphrase-fd|realm |wg |smbpasswd|vncpasswd|-pass|private-key|luks)`)
 	file = lazily(`^["'\\ ]*>[> ]*([^ "'\\\n;]+)`)
 )
 
-// echoed finds the secret that a command line pipes into a program.
+// echoed finds the secret that an echo command pipes into a program or writes to a file.
 func (t *scanner) echoed(i int) span {
 	for strings.HasPrefix(t.s[i:], "-n ") || strings.HasPrefix(t.s[i:], "-e ") {
 		i += len("-n ")
@@ -138,7 +138,7 @@ func (t *scanner) echoed(i int) span {
 	return span{}
 }
 
-// quoteAfterKey finds the secret in PASSWORD 'x' and password "x". The quote is at quote.
+// quoteAfterKey finds the secret in PASSWORD 'x' or password "x". The opening quote is at quote.
 func (t *commandReader) quoteAfterKey(quote int) span {
 	i := t.back(quote, 32, escapes)
 	if !isBlank(t.byteAt(i - 1)) {
@@ -155,7 +155,7 @@ func (t *commandReader) quoteAfterKey(quote int) span {
 	return t.exempt(value{key: k, at: i}, t.quoted(quote, quote-i))
 }
 
-// flag finds the secret in --token x, -password x and --user name:x.
+// flag finds the secret in --token x, -password x or --user name:x.
 func (t *commandReader) flag(i int) span {
 	s, from := t.s, i+1
 	if t.byteAt(from) == '-' {
@@ -199,8 +199,7 @@ func (t *commandReader) flag(i int) span {
 
 var refusedValue = lazily(`(?:value|argument) ([\\"'` + "`" + `]*[^\s"'\\]+)[\\"']* for (?:flag )?[\\"']*$`)
 
-// refused finds the value before the flag at i in messages such as: invalid value "x" for flag
-// -token.
+// refused finds the value before the flag at i in a message such as: invalid value "x" for flag -token.
 func (t *commandReader) refused(i int) span {
 	before := t.before(i, maxKnown)
 	if m := refusedValue().FindStringSubmatchIndex(before); m != nil {
@@ -209,15 +208,15 @@ func (t *commandReader) refused(i int) span {
 	return span{}
 }
 
-// afterFlag returns the start of a flag's value if no "=" precedes the value. The value follows
-// white space, or is the next element of a list.
+// afterFlag returns the start of a flag's value that does not follow an "=". The value follows white space, or is the
+// next element of a list.
 func (t *commandReader) afterFlag(i int) (at int, found bool) {
 	i = t.run(i, quotesAndEscapes)
 	at = t.runUpTo(i, 12, spacesAndCommas)
 	return at, at > i && at < len(t.s)
 }
 
-// userPassword returns the part of user:password after the colon.
+// userPassword returns the password in user:password.
 func (t *commandReader) userPassword(p span) span {
 	text := t.of(p)
 	colon := strings.IndexByte(text, ':')

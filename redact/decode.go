@@ -8,14 +8,14 @@ import (
 	"crowsnest/redact/internal/clean"
 )
 
-// maxDepth bounds how many encodings of one text are decoded.
+// maxDepth is the maximum number of nested encodings that are decoded.
 const maxDepth = 3
 
 // leastCoded is the minimum length of a word that is decoded.
 const leastCoded = 20
 
-// inner hides the secrets of a decoded text. If its escapes contain secrets, it hides the whole
-// text.
+// inner returns a decoded text without its secrets. If secrets appear only after decoding the escapes in the text, it
+// returns Mask.
 func (sc *scanner) inner(s string) string {
 	out, steps := sc.r.scan(s, sc.depth+1)
 	sc.steps += steps + len(s)
@@ -30,15 +30,15 @@ func (sc *scanner) inner(s string) string {
 	return out
 }
 
-// codedBytes are the bytes of words that may be percent-encoded. urlPart matches the text
-// between separators of a URL.
+// codedBytes are the bytes of words that may be percent-encoded. urlPart matches the text between two separators of a
+// URL.
 var (
 	codedBytes = without(" \t\n\r\"'`\\)]}")
 	urlPart    = lazily(`[^?&=;,]+`)
 )
 
-// hideCoded hides the words of s that contain a percent-encoded secret. It looks at each part
-// between the separators of a URL, and then at the whole word.
+// hideCoded hides the words of s that contain a percent-encoded secret. In each word it first checks the texts between
+// the separators of a URL, and then the whole word.
 func (sc *scanner) hideCoded(s string) string {
 	if sc.depth >= maxDepth || strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 {
 		return s
@@ -79,8 +79,7 @@ func (sc *scanner) isCodedInURL(s string) bool {
 	return coded && sc.inner(text) != text
 }
 
-// decodePercent decodes percent-encoding and reports whether there was any. Invalid
-// escapes stay.
+// decodePercent decodes percent-encoding and reports whether there was any. It keeps invalid escapes.
 func decodePercent(s string) (text string, coded bool) {
 	if !strings.ContainsAny(s, "%+") {
 		return s, false
@@ -108,8 +107,8 @@ func unhex(c byte) byte {
 	return c | 0x20 - 'a' + 10
 }
 
-// isCodedSecret reports whether a word, or the part after its first slash, is base64 of a text
-// with a secret.
+// isCodedSecret reports whether a word, or the text after its first slash, is the base64 encoding of a text with a
+// secret.
 func (sc *scanner) isCodedSecret(word string) bool {
 	if sc.depth >= maxDepth {
 		return false
@@ -123,8 +122,8 @@ func (sc *scanner) isCodedSecret(word string) bool {
 	return is && sc.inner(text) != text
 }
 
-// decodeBase64 decodes a word and reports whether the result is text. Ordinary words
-// also decode, but not to text.
+// decodeBase64 decodes a word and reports whether the result is text. Many ordinary words are valid base64, but do not
+// decode to text.
 func decodeBase64(word string) (text string, is bool) {
 	if len(word) < leastCoded {
 		return "", false
@@ -136,7 +135,7 @@ func decodeBase64(word string) (text string, is bool) {
 	if len(word)%4 == 1 {
 		word = word[:len(word)-1]
 	}
-	// Decode the start first, because most words do not decode to text.
+	// The start is decoded first, because most words do not decode to text.
 	var head [15]byte
 	if n, err := coding.Decode(head[:], []byte(word[:20])); err != nil || !isText(head[:n-2]) {
 		return "", false
@@ -151,8 +150,8 @@ func decodeBase64(word string) (text string, is bool) {
 	return clean.Text(string(b), true), isText(b)
 }
 
-// isText reports whether b is valid UTF-8 without control characters, except the NULs
-// of SASL.
+// isText reports whether b is valid UTF-8 without control characters. A NUL is accepted, because SASL separates names
+// and passwords with NULs.
 func isText(b []byte) bool {
 	for _, c := range b {
 		if c < ' ' && c != '\n' && c != '\r' && c != '\t' && c != 0 || c == 0x7f {

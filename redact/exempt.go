@@ -7,15 +7,15 @@ import (
 	"crowsnest/redact/internal/shape"
 )
 
-// maxKnown bounds the length of values that can be recognized as harmless. A longer value is
-// hidden. This also keeps the scan linear.
+// maxKnown is the maximum length in bytes of values that can be recognized as harmless. A longer value is hidden. The
+// limit also keeps the scan linear.
 const maxKnown = 1 << 10
 
-// proseWords are the words that can follow "token: " or "Secret: " in error messages. Any other
-// word in that place counts as a secret.
+// proseWords are the words that can follow "token: " or "Secret: " in error messages. Any other word at that position
+// counts as a secret.
 var proseWords = words("prose")
 
-// isWord reports whether s is a word of prose or an error code of OAuth, not a secret.
+// isWord reports whether s is a word of prose or an error code of OAuth.
 func isWord(s string) bool {
 	s = strings.TrimRight(s, ",.;:!?")
 	var buf [24]byte
@@ -36,7 +36,7 @@ var (
 	errorPrefix = lazily(`^(?:(?:No)?(?:[A-Z]?[a-z]{2,}){1,5}|x509|oauth2|http2|tls|[a-z]+\.[A-Z][a-z]+|[a-z]+/[a-z]+):$`)
 	variable    = lazily(`^[A-Z]+(_[A-Z]+)+$`)
 	kindName    = lazily(`^(?:[A-Z][a-z]+){2,5}$`)
-	linePlace   = lazily(`^[0-9]{1,4}:[0-9]{1,4}:$`) // the position of an error in a Go template, which follows the name of the template
+	linePlace   = lazily(`^[0-9]{1,4}:[0-9]{1,4}:$`) // position of an error in a Go template, which follows the name of the template
 	objectName  = lazily(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z]([-a-z0-9]*[a-z0-9])?)+$`)
 	statusCode  = lazily(`^(?:[Ss]tatus_?[Cc]ode=)?[1-5][0-9][0-9]$`)
 )
@@ -61,8 +61,8 @@ func (t *valueReader) isProse(v value, p span) bool {
 	case v.key.quoted && isBlank(before):
 		return more // the key ends a quoted sentence, as in "Invalid credentials"
 	case v.key.quoted && before != '/':
-		return false // true for "token": x, but not for 'namespace/my-token': not found
-	case len(text) < 4, isWord(text), equalsAny(previous.String(), "unexpected", "expected", "illegal"): // the last case is a parser's token
+		return false // a secret in "token": x, but not in 'namespace/my-token': not found
+	case len(text) < 4, isWord(text), equalsAny(previous.String(), "unexpected", "expected", "illegal"): // the words of the last condition come from parsers, as in: unexpected token: x
 		return true
 	case more && (errorPrefix().MatchString(text) || statusCode().MatchString(text)):
 		return true
@@ -71,8 +71,7 @@ func (t *valueReader) isProse(v value, p span) bool {
 	return next != "" && isQuote(next[0]) && (objectName().MatchString(text) || kindName().MatchString(text))
 }
 
-// isNotSet reports whether a value stands for no value. Looking at the first byte rules out
-// most values quickly.
+// isNotSet reports whether a value means that no value is set. The test of the first byte rejects most values quickly.
 func isNotSet(s string) bool {
 	return s != "" && strings.IndexByte("nNuUtTfFyY<[rR(*xX-0$", s[0]) >= 0 && notSet().MatchString(s)
 }
@@ -131,8 +130,7 @@ func (t *valueReader) exempt(v value, p span) span {
 	return p
 }
 
-// valueLooks reports whether a value looks like a secret. It decides for keys that are
-// ambiguous.
+// valueLooks reports whether the value of an ambiguous key looks like a secret.
 func valueLooks(s string) bool {
 	if cut := strings.IndexAny(s, `\|`); cut > 0 {
 		s = s[:cut]
@@ -141,8 +139,7 @@ func valueLooks(s string) bool {
 	return sh.Upper > 0 && sh.Lower > 0 && sh.Digit > 0 && looksChosen(s) || sh.Length >= shape.MinAnnounced && sh.IsSecret(true)
 }
 
-// isObject reports whether p is the name of an object. It decides for the keys Secret and
-// v1.Secret.
+// isObject reports whether p is the name of a Kubernetes object, for a key such as secret or v1.Secret.
 func (t *valueReader) isObject(key string, p span) bool {
 	text := t.of(p)
 	key = key[strings.LastIndexByte(key, '.')+1:]

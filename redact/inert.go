@@ -9,18 +9,17 @@ import (
 )
 
 var (
-	// address matches the scheme separator of a URL and what follows it. Group 1 is the host.
+	// address matches the "://" of a URL and the host after it. Group 1 is the host.
 	address = lazyre.New(`://([^\s/?#]*)`)
-	// opener matches a scheme without a host, or a host without a scheme, where programs would
-	// make a link.
+	// opener matches a scheme without a host, or a host without a scheme, from which programs would make a link.
 	opener = lazyre.New(`(?i)(\b|_)(mailto|javascript|vbscript|tel|sms|xmpp|skype|callto|magnet)(:)|(www)(\.)`)
 	// mailbox matches the @ of a mail address with the text around it.
 	mailbox = lazyre.New(`(?i)([a-z0-9._%+-])@((?:[a-z0-9-]+\.)+[a-z]{2})`)
-	// element matches the start of an HTML element. It also matches words in angle brackets
-	// that programs write, such as <nil>, so that they can be kept.
+	// element matches the start of an HTML element. It also matches words in angle brackets that programs write, such
+	// as <nil>, so that they can be kept.
 	element = lazyre.New(`(?i)<(?:nil|none|unset|unknown|invalid|empty|redacted)>|<[a-z/?]`)
-	// definition matches a link definition in Markdown, which turns every mention of its name
-	// into a link. Its target may lack a scheme.
+	// definition matches a link definition in Markdown, which turns every occurrence of its name into a link. Its
+	// target need not have a scheme.
 	definition = lazyre.New(`\]:(\s*<?[/\\])`)
 	markdown   = strings.NewReplacer("`", "'", "](", "] (", "][", "] [", "&#", "& #")
 	// chatMarkup matches the start of a mention or a link in Slack, such as <!channel>, <@U1>,
@@ -30,11 +29,10 @@ var (
 	mention = lazyre.New(`(?i)@(everyone|channel|here|all)\b`)
 )
 
-// Inert changes text of a log line so that it cannot become a link, a mention or markup where
-// it is shown. For example, https://host.tld becomes https[:]//host[.]tld, a@host.tld becomes
-// a[@]host.tld, <br> becomes < br>, and a backtick becomes a single quote. A bare host.tld
-// stays. It cannot be distinguished from the name of a node, an image or an API group, and the
-// target of a link on it would be visible. Inert does not remove control characters, which
+// Inert changes the text of a log line so that it cannot become a link, a mention or markup where it is shown. For
+// example, https://host.tld becomes https[:]//host[.]tld, a@host.tld becomes a[@]host.tld, <br> becomes < br>, and a
+// backtick becomes a single quote. A bare host.tld is kept. It cannot be distinguished from the name of a node, an
+// image or an API group, and the target of such a link would be visible. Inert does not remove control characters;
 // Sanitise does. Inert does not change its own result.
 func Inert(s string) string {
 	if !strings.ContainsAny(s, "`:.]<@&") {
@@ -63,8 +61,8 @@ func Inert(s string) string {
 	return opener.ReplaceAllString(s, "$1$2$4[$3$5]")
 }
 
-// Unmentioned changes text so that it can neither mention people in a chat nor hide the target
-// of a link. Other links stay.
+// Unmentioned changes text so that it can neither mention people in a chat nor hide the target of a link. Other links
+// are kept.
 func Unmentioned(s string) string {
 	if strings.IndexByte(s, '<') >= 0 {
 		s = chatMarkup.ReplaceAllString(s, "< $1")
@@ -75,13 +73,12 @@ func Unmentioned(s string) string {
 	return s
 }
 
-// maxSanitised bounds the length of the result of Sanitise in bytes.
+// maxSanitised is the maximum length of the result of Sanitise in bytes.
 const maxSanitised = 16 << 10
 
-// Sanitise makes text harmless for terminals, for chats, and for web pages that escape it. The
-// result is one line of valid UTF-8 of at most 16 KiB. It has no control characters, ANSI
-// sequences, bidirectional controls or invisible characters, and white space becomes spaces.
-// The caller must escape markup, which Sanitise keeps.
+// Sanitise makes text harmless for terminals, for chats, and for web pages that escape it. The result is one line of
+// valid UTF-8 of at most 16 KiB. It has no control characters, ANSI sequences, bidirectional controls or invisible
+// characters, and white space becomes spaces. The caller must escape markup, because Sanitise keeps it.
 func Sanitise[T ~string](s T) T {
 	return text.Truncate(T(clean.Text(string(s), false)), maxSanitised)
 }

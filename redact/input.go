@@ -4,15 +4,15 @@ import (
 	"strings"
 )
 
-// input is the text that is scanned. Its methods find the ends of words, quotations and
-// unquoted values. They contain no knowledge about secrets.
+// input is the text that is scanned. Its methods find the ends of words, quotations and unquoted values. They know
+// nothing about secrets.
 type input struct {
 	s       string
-	steps   int // number of characters that finders have read, in addition to the scan itself
-	bracket int // position of the last ] that was found by a search
+	steps   int // number of bytes that finders have read, in addition to the scan itself
+	bracket int // position of the last ] that closingBracket found
 }
 
-// span is a part of the text that is to be hidden. It is empty if there is none.
+// span is a section of the text that is to be hidden. An empty span means that there is none.
 type span struct{ from, to int }
 
 func (p span) empty() bool { return p.from >= p.to }
@@ -29,7 +29,7 @@ func isWordByte(c byte) bool { return isAlnum(c) || c == '_' || c == '-' }
 func isKeyByte(c byte) bool  { return isWordByte(c) || c == '.' }
 func isHex(c byte) bool      { return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
 
-// Sets of characters.
+// Sets of bytes.
 const (
 	digits   = "0123456789"
 	lowers   = "abcdefghijklmnopqrstuvwxyz"
@@ -49,17 +49,16 @@ func (t *input) byteAt(i int) byte {
 // of returns the text of a span.
 func (t *input) of(p span) string { return t.s[p.from:p.to] }
 
-// before returns the up to n bytes before i.
+// before returns at most n bytes that end before i.
 func (t *input) before(i, n int) string { return t.s[max(0, i-n):i] }
 
-// from returns the up to n bytes that start at i.
+// from returns at most n bytes that start at i.
 func (t *input) from(i, n int) string { return t.s[i:min(len(t.s), i+n)] }
 
-// run returns the end of the longest run of bytes of a set that starts at i.
+// run returns the end of the longest run of bytes in a set that starts at i.
 func (t *input) run(i int, in class) int { return t.runUpTo(i, len(t.s), in) }
 
-// runUpTo returns the end of the run of bytes of a set that starts at i and has at most n
-// bytes.
+// runUpTo returns the end of the run of bytes in a set that starts at i and has at most n bytes.
 func (t *input) runUpTo(i, n int, in class) int {
 	from := i
 	for i < len(t.s) && i-from < n && in[t.s[i]] {
@@ -69,8 +68,7 @@ func (t *input) runUpTo(i, n int, in class) int {
 	return i
 }
 
-// back returns the start of the run of bytes of a set that ends before i and has at most n
-// bytes.
+// back returns the start of the run of bytes in a set that ends before i and has at most n bytes.
 func (t *input) back(i, n int, in class) int {
 	from := i
 	for from > 0 && i-from < n && in[t.s[from-1]] {
@@ -79,8 +77,7 @@ func (t *input) back(i, n int, in class) int {
 	return from
 }
 
-// runCoded returns the end of the run that starts at i and consists of bytes of a set, which
-// may be percent-encoded.
+// runCoded returns the end of the run of bytes in a set that starts at i. The bytes may be percent-encoded.
 func (t *input) runCoded(i int, in class) int {
 	for i = t.run(i, in); i+2 < len(t.s) && t.s[i] == '%' && isHex(t.s[i+1]) && isHex(t.s[i+2]); i = t.run(i+3, in) {
 		if !in[unhex(t.s[i+1])<<4|unhex(t.s[i+2])] {
@@ -90,11 +87,11 @@ func (t *input) runCoded(i int, in class) int {
 	return i
 }
 
-// wordAt returns the letters that start at i.
+// wordAt returns the run of letters that starts at i.
 func (t *input) wordAt(i int) string { return t.s[i:t.run(i, letters)] }
 
-// afterWord reports whether the byte before i belongs to the same word. The letter of an escape
-// such as \n and the digits of %20 do not belong to a word.
+// afterWord reports whether the byte before i belongs to the same word as the byte at i. The letter of an escape such
+// as \n and the digits of %20 belong to no word.
 func (t *input) afterWord(i int) bool {
 	s := t.s
 	switch {
@@ -106,9 +103,9 @@ func (t *input) afterWord(i int) bool {
 	return i < 3 || s[i-3] != '%'
 }
 
-// quoted returns the text between the quote at i and the quote that closes it, or the rest of
-// the text if none does. n backslashes precede the quote. Their number is 0, 1, 3 or 7,
-// depending on the depth of quoting.
+// quoted returns the text between the quote at i and the closing quote. If there is no closing quote, it returns the
+// rest of the text. n is the number of backslashes before the quote, which is 0, 1, 3 or 7, depending on the depth of
+// quoting.
 func (t *input) quoted(i, n int) span {
 	s, quote := t.s, t.s[i]
 	run := 0
@@ -133,8 +130,8 @@ func (t *input) quoted(i, n int) span {
 	return span{i + 1, len(s)}
 }
 
-// openingQuote returns the position of the quote that follows n backslashes at i. The position
-// is -1 if there is none.
+// openingQuote returns the position of a quote that follows any number of backslashes at i, and that number n. The
+// position is -1 if there is no quote.
 func (t *input) openingQuote(i int) (quote, n int) {
 	for t.byteAt(i+n) == '\\' {
 		n++
@@ -153,7 +150,7 @@ func (t *input) quotedAt(i int) span {
 	return span{}
 }
 
-// word returns the text in the quotes at i, or the unquoted value at i if there are none.
+// word returns the text in the quotes at i. If there are no quotes, it returns the unquoted value at i.
 func (t *input) word(i int) span {
 	if quote, n := t.openingQuote(i); quote >= 0 {
 		return t.quoted(quote, n)
@@ -161,9 +158,8 @@ func (t *input) word(i int) span {
 	return t.unquoted(i)
 }
 
-// unquoted returns the value that begins at i. It ends at white space, at the quote that ends
-// the surrounding text, or at a separator that another key follows. Closing brackets and
-// punctuation at its end are omitted.
+// unquoted returns the unquoted value that begins at i. The value ends at white space, at the quote that ends the
+// surrounding text, or at a separator before another key. Closing brackets and punctuation at its end are omitted.
 func (t *input) unquoted(i int) span {
 	s, end := t.s, i
 	for end < len(s) && !isSpace(s[end]) && !t.endsQuote(end) {
@@ -184,8 +180,8 @@ func (t *input) unquoted(i int) span {
 	return span{i, end}
 }
 
-// endsQuote reports whether the byte at i is a quote that ends a quotation. A quote within a
-// password is followed by more of the password.
+// endsQuote reports whether the byte at i is a quote that ends a quotation. A quote inside a password is followed by
+// more of the password.
 func (t *input) endsQuote(i int) bool {
 	if !isQuote(t.s[i]) {
 		return false
@@ -197,8 +193,8 @@ func (t *input) endsQuote(i int) bool {
 	return isSpace(next) || strings.IndexByte(",;:}])>\\|&", next) >= 0 || isQuote(next)
 }
 
-// isLoose reports whether the last byte of a value belongs to the surrounding text. It does if
-// it is punctuation, or a closing bracket that the value did not open.
+// isLoose reports whether the byte before i belongs to the surrounding text instead of the value that starts at from.
+// Punctuation does, and so does a closing bracket that the value did not open.
 func (t *input) isLoose(from, i int) bool {
 	switch t.s[i] {
 	case ',', ';':
@@ -213,8 +209,7 @@ func (t *input) isLoose(from, i int) bool {
 	return false
 }
 
-// trimBackslashes returns the end of a value without the backslashes that belong to the quote
-// at end.
+// trimBackslashes returns the end of a value without the backslashes that precede the quote at end.
 func (t *input) trimBackslashes(from, end int) int {
 	if end == len(t.s) || !isQuote(t.s[end]) {
 		return end
@@ -240,8 +235,8 @@ func (t *input) isKeyAfter(i int) bool {
 	return i > start && i < len(s) && (s[i] == '=' || s[i] == ':')
 }
 
-// closingBracket returns the position of the first ] after i, or the end of the text. It
-// remembers the position, so that many open brackets require only one search.
+// closingBracket returns the position of the first ] after i, or the end of the text. It remembers the position, so
+// that many opening brackets require only one search.
 func (t *input) closingBracket(i int) int {
 	if i >= t.bracket {
 		t.bracket = len(t.s)
@@ -252,7 +247,7 @@ func (t *input) closingBracket(i int) int {
 	return t.bracket
 }
 
-// rewriter copies a text from left to right and replaces some parts.
+// rewriter copies a text from left to right and replaces some sections.
 type rewriter struct {
 	s      string
 	out    strings.Builder
@@ -277,7 +272,7 @@ func (w *rewriter) String() string {
 // class is a set of bytes.
 type class *[256]bool
 
-// newClass returns the class of the bytes in a list. a-z in the list is a range.
+// newClass returns the class of the bytes in a list, in which a-z is a range.
 func newClass(list string) class {
 	set := [256]bool{}
 	for i := 0; i < len(list); i++ {
@@ -293,7 +288,7 @@ func newClass(list string) class {
 	return &set
 }
 
-// without returns the class of all bytes that the list does not contain.
+// without returns the class of all bytes that are not in the list.
 func without(list string) class {
 	set := *newClass(list)
 	for c := range set {

@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// keyReader reads the keys before separators and decides whether a secret follows.
+// keyReader reads the keys before separators and determines their class.
 type keyReader struct {
 	input
 	table *keyTable
-	jwk   memo // whether the text contains a JSON web key
+	jwk   memo // whether the text contains a JSON Web Key
 }
 
-// memo caches the answer to a question about the whole text.
+// memo caches whether a condition holds for the whole text.
 type memo struct{ known, answer bool }
 
 func (m *memo) ask(question func() bool) bool {
@@ -34,7 +34,7 @@ type key struct {
 
 func (t *keyReader) name(k key) string { return t.s[k.from:k.to] }
 
-// maxSpaces bounds the number of blanks between a key and its separator.
+// maxSpaces is the maximum number of blanks between a key and its separator.
 const maxSpaces = 24
 
 // keyBefore reads the key that ends before i.
@@ -58,7 +58,7 @@ func (t *keyReader) keyBefore(i int) key {
 	name := t.name(k)
 	k.class = t.table.classify(name)
 	switch {
-	case k.class == noKey && equalsAny(name, "value", "content", "plain", "plaintext", "raw"): // a key beside this one, or the key of the surrounding object, names the value
+	case k.class == noKey && equalsAny(name, "value", "content", "plain", "plaintext", "raw"): // the name of the value is in a neighbouring key, or is the key of the surrounding object
 		k.class = max(t.classOfName(k), t.classOfParent(k))
 	case k.class == noKey && strings.EqualFold(name, "community"):
 		if word, _ := lastWordOf(strings.TrimRight(t.before(k.from, 16), "\\n \n")); word.String() == "snmp" || word.String() == "auth" {
@@ -72,7 +72,7 @@ func (t *keyReader) keyBefore(i int) key {
 	return k
 }
 
-// partsOfJWK are the names of the private parts of a JSON web key.
+// partsOfJWK are the names of the private members of a JSON Web Key.
 var partsOfJWK = words("jwk")
 
 // equalsAny reports whether s equals one of the words, ignoring case.
@@ -80,8 +80,8 @@ func equalsAny(s string, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(s, w) })
 }
 
-// phrase returns the key with the words before it if together they are a key of several words,
-// such as "API key" and "Unseal Key 1".
+// phrase returns the key together with the word before it if they form one key, such as "API key" or "Unseal Key 1".
+// Otherwise it returns k.
 func (t *keyReader) phrase(k key) key {
 	s := t.s
 	end := t.back(k.to, 4, digitsAndBlanks)
@@ -95,7 +95,7 @@ func (t *keyReader) phrase(k key) key {
 	return k
 }
 
-// classOfParent returns the class of the key whose object contains k, as in
+// classOfParent returns the class of the key whose value is the object that contains k, as in
 // {"password":{"value":"x"}}.
 func (t *keyReader) classOfParent(k key) keyClass {
 	window := t.before(k.from, 2*maxKey)
@@ -110,11 +110,11 @@ func (t *keyReader) classOfParent(k key) keyClass {
 	return noKey
 }
 
-// classOfName returns the class of the key "value" among the variables of a container. It is
-// the class of the name beside that key, as in {"name":"DB_PASSWORD","value":"x"}.
+// classOfName returns the class for a key such as "value" whose name is in the preceding member, as in
+// {"name":"DB_PASSWORD","value":"x"}.
 func (t *keyReader) classOfName(k key) keyClass {
 	window := t.before(k.from, 2*maxKey)
-	for n := -1; n != len(window); { // Line ends may be escaped, so trimming is repeated.
+	for n := -1; n != len(window); { // repeated, because line ends may be escaped
 		n = len(window)
 		window = strings.TrimSuffix(strings.TrimSuffix(strings.TrimRight(window, "\"'\\,; \t\r\n"), `\n`), `\r`)
 	}
@@ -126,7 +126,7 @@ func (t *keyReader) classOfName(k key) keyClass {
 	return t.table.classify(name)
 }
 
-// tag returns the name of an element with attributes. The > of its start tag is at i.
+// tag returns the name of an element with attributes as a key. The > of its start tag is at i.
 func (t *keyReader) tag(i int) key {
 	if i == 0 || !isQuote(t.s[i-1]) {
 		return key{}
@@ -144,32 +144,31 @@ func (t *keyReader) tag(i int) key {
 	return key{from: at + 1, to: to, class: t.table.classify(t.s[at+1 : to])}
 }
 
-// keyClass says how certain it is that the value of a key is a secret.
+// keyClass states how certain it is that the value of a key is a secret.
 type keyClass uint8
 
 // The classes in ascending order of certainty.
 const (
 	noKey     keyClass = iota
-	maybeKey           // a secret if the value looks like one, as after hmac_key
-	loginKey           // a secret after a colon in the value, as in ETCDCTL_USER
-	weakKey            // a secret after secret and token, which are also words of prose and kinds of objects
-	authKey            // a secret if the value looks encoded, as after auth
-	queryKey           // a secret in URLs and in key=value, as after sig and key
+	maybeKey           // secret if the value looks like one, as after hmac_key
+	loginKey           // the text after a colon in the value is a secret, as in ETCDCTL_USER
+	weakKey            // secret unless the value is prose or the name of an object, as after secret and token
+	authKey            // secret if the value looks encoded, as after auth
+	queryKey           // secret in URLs and in key=value, as after sig and key
 	strongKey          // always a secret, as after password and api_key
-	headerKey          // a header that is a secret as a whole, such as Authorization and Cookie
+	headerKey          // the whole header is a secret, as after Authorization and Cookie
 )
 
-// maxKey is the number of bytes at the end of a key that are considered.
+// maxKey is the maximum length of a key in bytes. Of a longer key, only the end is considered.
 const maxKey = 64
 
 // keyTable finds the class of a key by its suffix. It ignores case and separators, so
 // "DB_PASSWORD", "db.password" and "dbPassword" are the same key. It is immutable.
 type keyTable struct {
-	suffixes [256][]keySuffix    // suffixes by last byte, in the order harmless suffixes, suffixes with a class, qualifiers
-	words    map[string]keyClass // class of a key by its last word
-	// ends is a fast filter with an entry for each combination of three letters at the end of a
-	// key with a class. Each letter has five bits of the index. The entry has a bit for each
-	// letter that may precede the three.
+	suffixes [256][]keySuffix    // suffixes by their last byte, in the order harmless, with a class, qualifiers
+	words    map[string]keyClass // class of a key, by its last word
+	// ends is a fast filter with an entry for each combination of three letters at the end of a key that has a class.
+	// Each letter gives five bits of the index. The entry has a bit for each letter that may precede these letters.
 	ends [1 << 15]uint32
 }
 
@@ -178,8 +177,7 @@ type keySuffix struct {
 	class keyClass
 }
 
-// qualifier is the class of a word that may follow the name of a secret, such as hash in
-// passwordHash.
+// qualifier is the class of a word that may follow the name of a secret, such as hash in passwordHash.
 const qualifier keyClass = 255
 
 func newKeyTable() *keyTable {
@@ -204,7 +202,7 @@ func newKeyTable() *keyTable {
 }
 
 func (t *keyTable) addEnd(word string) {
-	end, before := 0, ^uint32(0) // a short word may follow any letter
+	end, before := 0, ^uint32(0) // any letter may precede a short word
 	if n := len(word); n > 3 {
 		before = 1 << (word[n-4] & 31)
 	}
@@ -216,7 +214,7 @@ func (t *keyTable) addEnd(word string) {
 	}
 }
 
-// mayEnd returns false only if no key with a class ends like s. The last bytes of s need not be
+// mayEnd is a fast filter. If it returns false, no key with a class ends like s. s may end with bytes that are not
 // letters.
 func (t *keyTable) mayEnd(s string) bool {
 	n := len(s)
@@ -230,7 +228,7 @@ func (t *keyTable) mayEnd(s string) bool {
 	return before != 0 && (n == 3 || !isLetter(s[n-4]) || before>>(s[n-4]&31)&1 != 0)
 }
 
-// classify returns the class of a key. It considers the last maxKey bytes.
+// classify returns the class of a key. It considers only the last maxKey bytes.
 func (t *keyTable) classify(key string) keyClass {
 	key = key[max(0, len(key)-maxKey):]
 	if !t.mayEnd(key) {
@@ -247,7 +245,7 @@ func (t *keyTable) classify(key string) keyClass {
 	}
 	isUser := strings.HasSuffix(key, "USER") && !strings.ContainsAny(key, lowers)
 	for qualified := true; qualified; {
-		for len(norm) > 0 && isDigit(norm[len(norm)-1]) { // digits are dropped, so base64 becomes the qualifier base
+		for len(norm) > 0 && isDigit(norm[len(norm)-1]) { // digits are dropped, so that base64 becomes the qualifier base
 			norm = norm[:len(norm)-1]
 		}
 		if len(norm) == 0 {
@@ -280,8 +278,7 @@ func (t *keyTable) classify(key string) keyClass {
 
 var beforeKey = words("beforeKey")
 
-// classOfKey returns the class of a name that ends with key. rest is the part of the name
-// before key, in lower case.
+// classOfKey returns the class of a name that ends with "key". rest is the text before "key", in lower case.
 func classOfKey(key string, rest []byte) keyClass {
 	switch {
 	case beforeKey[string(rest)] || bytes.HasSuffix(rest, []byte("public")):
@@ -292,8 +289,8 @@ func classOfKey(key string, rest []byte) keyClass {
 	return maybeKey
 }
 
-// lastWord returns the last word of a key. It is "pass" in "db_pass", "Pass" in "dbPass", but
-// "bypass" in "bypass".
+// lastWord returns the last word of a key, which is "pass" for "db_pass", "Pass" for "dbPass", and "bypass" for
+// "bypass".
 func lastWord(key string) string {
 	key = strings.TrimRightFunc(key, func(r rune) bool { return r >= utf8.RuneSelf || !isLetter(byte(r)) })
 	if upper := strings.TrimRight(key, capitals); upper != key {

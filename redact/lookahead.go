@@ -7,30 +7,29 @@ import (
 	"crowsnest/redact/internal/shape"
 )
 
-// Programs write punctuation, quotes, escapes, markup and words between the name of a secret
-// and its value. Examples are ["password","x"], password => x, <key>password</key><string>x,
-// "password of bob set to x". A lookAhead reads this glue. valueReader.keyValue handles a name
-// that = or : follows.
+// Programs write punctuation, quotes, escapes, markup and words between the name of a secret and its value. Examples
+// are ["password","x"], password => x, <key>password</key><string>x, "password of bob set to x". A lookAhead reads this
+// glue. A name before = or : is handled by valueReader.keyValue.
 
-// Bounds in bytes for the glue that a lookAhead reads, and for the value that it judges.
+// Maximum lengths in bytes of the glue and of the value that a lookAhead reads.
 const (
 	maxGlue  = 120
 	maxValue = 512
 )
 
-// lookAhead is the state while reading from a name to its value.
+// lookAhead is the state of a search that starts at the name of a secret and looks for the value.
 type lookAhead struct {
 	sc  *scanner
 	key key
 	at  int
 
 	name       string
-	isInside   bool // whether other words follow the word for the secret within the name
+	isInside   bool // whether other words follow the word for the secret inside the name
 	introduced bool // whether a word such as "using" precedes the name
 
 	assigned bool // whether an operator or a word such as "is" was read
-	sep      bool // whether = or : was read
-	other    bool // whether signs or words other than = and : were read
+	sep      bool // whether an = or : was read
+	other    bool // whether punctuation or words other than = and : were read
 	newline  bool // whether the value is on another line than the name
 	comma    bool // whether a comma was read, as in a list
 	owner    bool // whether the next word may name the owner of the secret
@@ -51,7 +50,7 @@ func lookFrom(sc *scanner, i int) span {
 		l.key.to = i + cut
 	}
 	l.classify()
-	if l.key.class == noKey && strings.IndexByte(sc.s[i:end], '_') > 0 { // the name may begin with the word, as in TOKEN_PYPI
+	if l.key.class == noKey && strings.IndexByte(sc.s[i:end], '_') > 0 { // the word for the secret may be at the start of the name, as in TOKEN_PYPI
 		l.key.class, l.isInside = maybeKey, true
 	}
 	if l.key.class == noKey || l.key.class == queryKey || l.key.class == loginKey {
@@ -68,8 +67,8 @@ func lookFrom(sc *scanner, i int) span {
 	return l.value()
 }
 
-// classify sets the class of the name. If two words together have a higher class, as in "API
-// key", both become the name.
+// classify sets the class of the name. If the name and the word before it together are certainly the name of a secret,
+// as in "API key", both become the name.
 func (l *lookAhead) classify() {
 	k, sc := &l.key, l.sc
 	k.class = sc.table.classify(sc.s[k.from:k.to])
@@ -81,9 +80,8 @@ func (l *lookAhead) classify() {
 	}
 }
 
-// value reads glue and possible values until one of these is a secret. If = or : follows the
-// name, keyValue judges the value itself, and this function judges only the value that replaces
-// it.
+// value reads glue and words until one of the words is a secret. If = or : follows the name, keyValue judges the value
+// after it, and this method only looks for a value that replaces that value.
 func (l *lookAhead) value() span {
 	var found span
 	for range 3 {
@@ -110,8 +108,7 @@ func (l *lookAhead) value() span {
 	return found
 }
 
-// changes reports whether the text after a value says that another value follows, which
-// replaces the value or was expected.
+// changes reports whether the text after a value at i states that another value replaced it.
 func (l *lookAhead) changes(i int) bool {
 	rest := strings.TrimLeft(l.sc.from(i, 24), `"'\ ,;`)
 	n := 0
@@ -124,7 +121,7 @@ func (l *lookAhead) changes(i int) bool {
 // changers are the words that stand between the old and the new value of a name.
 var changers = words("change")
 
-// candidate returns the word or quoted text that may be the value.
+// candidate returns the word or quoted text at the current position, which may be the value.
 func (l *lookAhead) candidate() span {
 	if strings.HasPrefix(l.sc.s[l.at:], Mask) {
 		return span{l.at, l.at + len(Mask)}
@@ -146,8 +143,8 @@ func (l *lookAhead) candidate() span {
 	return p
 }
 
-// isSecret reports whether a value is a secret. The name and the glue decide how much it must
-// look like one.
+// isSecret reports whether a value is a secret. The name and the glue determine how much the value must look like a
+// secret.
 func (l *lookAhead) isSecret(p span) bool {
 	text := l.sc.of(p)
 	if len(text) < 4 || text == Mask || isWord(text) || text[0] == '/' {
@@ -159,7 +156,7 @@ func (l *lookAhead) isSecret(p span) bool {
 	return judge(text) >= l.least(p, isQuote(l.sc.byteAt(p.from-1)))
 }
 
-// least returns how much a value must look like a secret to count as one.
+// least returns how much a value must at least look like a secret to count as one.
 func (l *lookAhead) least(p span, quoted bool) looks {
 	assigned := l.assigned && (!l.comma || l.endsList(p.to, quoted))
 	keyword := l.sc.byteAt(l.key.from-1) == ':' && !isAlnum(l.sc.byteAt(l.key.from-2)) // a keyword in Ruby, as in :name "x"
@@ -194,10 +191,11 @@ func (l *lookAhead) least(p span, quoted bool) looks {
 	return numbered
 }
 
-// introduced lists words that, before the name of a secret, say that the secret follows.
+// introduced lists the words before the name of a secret that announce the secret.
 var introduced = words("introduction")
 
-// endsList reports whether a list ends at i, or the whole text if the value is quoted.
+// endsList reports whether a list ends at i. If the text ends at i, or the value is an argument of a call, it returns
+// whether the value is quoted.
 func (l *lookAhead) endsList(i int, quoted bool) bool {
 	rest := strings.TrimLeft(l.sc.from(i, 8), "\"'\\ ")
 	if rest == "" || l.sc.byteAt(l.key.from-2) == '(' { // a call such as setenv("NAME", "x", 1)
@@ -206,14 +204,14 @@ func (l *lookAhead) endsList(i int, quoted bool) bool {
 	return strings.IndexByte("])};\n", rest[0]) >= 0
 }
 
-// isCommand reports whether the name begins a command that a client sends, such as PASS x.
+// isCommand reports whether the name is a command of a protocol, such as PASS x.
 func (l *lookAhead) isCommand() bool {
 	before := l.sc.before(l.key.from, 2)
 	return before == "> " || before == `\n` || strings.HasSuffix(before, "\n")
 }
 
-// fieldOfSecret finds the value of a field of a Secret where programs report changes, as in
-// Secret ns/name: data.field: x. The word data is at i.
+// fieldOfSecret finds the value of a field of a Secret in a report about changes, as in Secret ns/name: data.field: x.
+// The word data is at i.
 func (sc *scanner) fieldOfSecret(i int) span {
 	end := sc.runUpTo(i, maxKey, keyBytes)
 	if end < i+len("data.x") || sc.s[i+len("data")] != '.' || !namesSecret().MatchString(sc.before(i, 128)) {
@@ -223,10 +221,10 @@ func (sc *scanner) fieldOfSecret(i int) span {
 	return l.value()
 }
 
-// namesSecret matches a text that names a Secret.
+// namesSecret matches a text that contains the kind Secret.
 var namesSecret = lazily(`[Ss]ecret[ /:"]`)
 
-// isShouted reports whether a name has capital letters but no small ones.
+// isShouted reports whether a name has upper-case letters and no lower-case ones.
 func isShouted(s string) bool {
 	return !strings.ContainsAny(s, lowers) && strings.ContainsAny(s, capitals)
 }
@@ -236,22 +234,21 @@ func isCamel(s string) bool {
 	return strings.ContainsAny(s[1:], capitals) && strings.ContainsAny(s, lowers) && strings.IndexByte(s, ' ') < 0
 }
 
-// isSecretName reports whether a name ends with "secret". The names of references to Secrets
-// do.
+// isSecretName reports whether a name ends with "secret", like the names of references to Secrets.
 func isSecretName(name string) bool {
 	name = strings.TrimRight(name, "sS")
 	return strings.EqualFold(name[max(0, len(name)-len("ecret")):], "ecret")
 }
 
-// looks says how much a value looks like a secret.
+// looks states how much a value looks like a secret, in ascending order.
 type looks uint8
 
 const (
 	anything    looks = iota
-	numbered          // the word has letters and digits
-	chosen            // the word is not a name
-	random            // the word has signs, or letters of both cases and digits
-	patternless       // the characters of the word have no pattern
+	numbered          // the value has letters and digits
+	chosen            // the value is not a name
+	random            // the value has special characters, or letters of both cases and digits
+	patternless       // the characters of the value look random
 )
 
 func judge(s string) looks {
@@ -272,13 +269,13 @@ func judge(s string) looks {
 	return anything
 }
 
-// setters are the commands that a name and its value follow.
+// setters are the commands that are followed by a name and its value.
 var setters = words("setter")
 
-// Words between a name and its value. After assigningWords, the value follows.
+// Words between a name and its value. The value directly follows one of assigningWords.
 var glueWords, assigningWords = words("glue"), words("assigning")
 
-// glue skips the text between the name and a value. It reports whether a value may follow.
+// glue skips the text between the name and a value. It returns false if no value can follow.
 func (l *lookAhead) glue() bool {
 	s, start := l.sc.s, l.at
 	closing := l.key.quoted && l.at == l.key.to
@@ -311,7 +308,7 @@ func (l *lookAhead) glue() bool {
 			if after := l.sc.byteAt(l.at + len(Mask)); !isQuote(after) && after != '\\' {
 				return true
 			}
-			l.at, l.assigned, l.other = l.at+len(Mask), true, true // the hidden part is not the whole value
+			l.at, l.assigned, l.other = l.at+len(Mask), true, true // the hidden section is not the whole value
 		case c == '<' && l.tag():
 			closing = false
 		case c >= utf8.RuneSelf:
@@ -326,13 +323,13 @@ func (l *lookAhead) glue() bool {
 	return false
 }
 
-// closes reports whether the quote at i belongs to the text before it.
+// closes reports whether the quote at i closes the preceding text.
 func (l *lookAhead) closes(i int) bool {
 	next := l.sc.byteAt(i + 1)
 	return next == 0 || strings.IndexByte(" :=,)]", next) >= 0
 }
 
-// sign skips punctuation. It reports whether it skipped any.
+// sign skips punctuation. It returns false if it skipped nothing.
 func (l *lookAhead) sign(c byte) bool {
 
 	next := l.sc.byteAt(l.at + 1)
@@ -341,7 +338,7 @@ func (l *lookAhead) sign(c byte) bool {
 		l.assigned, l.sep = true, true
 		l.other = l.other || c == '=' && next == '='
 	case '-', '>', '~', '?', '!', '+':
-		if end := l.sc.run(l.at, dashes); end-l.at > 3 { // a line of dashes
+		if end := l.sc.run(l.at, dashes); end-l.at > 3 { // a horizontal line made of dashes
 			l.at, l.assigned, l.other = end, true, true
 			return true
 		}
@@ -373,7 +370,7 @@ func (l *lookAhead) sign(c byte) bool {
 	return true
 }
 
-// word skips a word of glue. It reports whether it skipped one.
+// word skips a word of glue. It returns false if it skipped nothing.
 func (l *lookAhead) word() bool {
 	s := l.sc.s
 	end := l.sc.runUpTo(l.at, 24, glueBytes)

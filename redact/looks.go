@@ -7,13 +7,12 @@ import (
 	"crowsnest/redact/internal/shape"
 )
 
-// minPiece is the minimum length of a part of a word between punctuation.
+// minPiece is the minimum length in bytes of the pieces of a word, which punctuation separates.
 const minPiece = 4
 
-// hideWords hides words that are base64 of a text with a secret, and words that look random
-// because upper-case and lower-case letters are mixed with digits. It hides hexadecimal
-// digests, uuids and shorter words only if the text before them announces a secret. Outside
-// long words it reads only every 16th byte.
+// hideWords hides words that are the base64 encoding of a text with a secret, and words that look random because they
+// mix upper-case letters, lower-case letters and digits. It hides hexadecimal digests, UUIDs and shorter words only if
+// the text before them announces a secret. Outside long words it reads only every 16th byte, for speed.
 func (sc *scanner) hideWords(s string) string {
 	out := rewriter{s: s}
 	for i := 0; i+shape.MinAnnounced <= len(s); {
@@ -46,9 +45,8 @@ func (sc *scanner) hideWords(s string) string {
 	return out.String()
 }
 
-// widen extends a random word to adjacent parts that belong to it. Of the parts that a dot or a
-// similar sign separates from it, these are all that follow it, and of those before it the ones
-// that are not ordinary words.
+// widen extends a random word to adjacent pieces that belong to the same token, which dots or similar characters
+// separate. It includes pieces after the word, and those pieces before the word that are not ordinary words.
 func widen(s string, start, end int) (int, int) {
 	for end < len(s) && s[end] == '=' {
 		end++
@@ -71,7 +69,7 @@ func widen(s string, start, end int) (int, int) {
 	return start, end
 }
 
-// secretWord returns the part of the word s[start:stop] that is a secret, or an empty part.
+// secretWord returns the section of the word s[start:stop] that is a secret, or an empty section.
 func (sc *scanner) secretWord(s string, start, stop int) (int, int) {
 	before := s[max(0, start-64):start]
 	if shape.IsUUID(s[start:stop]) {
@@ -96,7 +94,7 @@ func (sc *scanner) secretWord(s string, start, stop int) (int, int) {
 		}
 		return start, stop
 	}
-	for at := start; at < stop; { // the pieces lie between slashes and signs
+	for at := start; at < stop; { // the pieces are separated by slashes and other characters
 		end := at
 		for end < stop && isAlnum(s[end]) {
 			end++
@@ -114,8 +112,8 @@ func (sc *scanner) secretWord(s string, start, stop int) (int, int) {
 	return 0, 0
 }
 
-// dotted reports whether a word that looks random is a part of a token of several parts. A dot
-// and another long word follow it, or a long number and a colon precede it.
+// dotted reports whether a word that looks random belongs to a token with several pieces. Either a dot and another long
+// word follow it, or a long number and a colon precede it.
 func dotted(s string, start, stop int, sh shape.Shape) bool {
 	if stop < len(s) && s[stop] == '.' && sh.Upper > 1 && sh.Lower > 1 && (sh.Digit > 0 || sh.Changes*4 > sh.Length) {
 		end := stop + 1
@@ -131,16 +129,15 @@ func dotted(s string, start, stop int, sh shape.Shape) bool {
 	return n > 12
 }
 
-// Words in lower case that may precede a random word. An announcement says that the word is a
-// secret, and links may stand between the two. Harmless words say that it is not a secret.
+// Words in lower case that may precede a random word. An announcement states that the word is a secret. Links may stand
+// between the announcement and the word. Harmless words state that the word is not a secret.
 var (
 	announcements, links = words("announcement"), words("link")
 	identified, harmless = words("identified"), words("harmless")
-	publicStarts         = words("publicStart") // prefixes of digests and of names of Calico's IP sets
+	publicStarts         = words("publicStart") // prefixes of digests and of the names of Calico's IP sets
 )
 
-// announces reports whether the end of text says that a secret follows. If the secret is a
-// uuid, it must follow the announcing word directly.
+// announces reports whether the end of text announces a secret. A UUID must directly follow the announcing word.
 func announces(text string, uuid bool) bool {
 	for range 4 {
 		word, rest := lastWordOf(text)
@@ -163,13 +160,13 @@ func endsWithMask(text string) bool {
 	return strings.HasSuffix(strings.TrimRight(text, ` "'\:=(`), Mask)
 }
 
-// foldedWord is a word in lower case. It needs no allocation.
+// foldedWord is a word in lower case that needs no allocation.
 type foldedWord struct {
 	letters [24]byte
 	n       int
 }
 
-// String returns the word, or "" if it is longer than every known word.
+// String returns the word, or "" for a word that is longer than every word in the vocabularies.
 func (w *foldedWord) String() string { return string(w.letters[:w.n]) }
 
 // lastWordOf returns the last word of a text and the text before it.
@@ -188,9 +185,8 @@ func lastWordOf(text string) (word foldedWord, rest string) {
 	return word, text[:from]
 }
 
-// isHarmless reports whether a random word is public. Such words are fingerprints, public keys,
-// certificates, and encoded text that has already been scanned. before is the text before the
-// word.
+// isHarmless reports whether a random word is public. Such words are fingerprints, public keys, certificates, and
+// encoded text that was already scanned. before is the text before the word.
 func isHarmless(before, word string) bool {
 	last, rest := lastWordOf(before)
 	if harmless[last.String()] {

@@ -12,15 +12,13 @@ import (
 // Mask replaces a secret.
 const Mask = "<redacted>"
 
-// maxInput is the greatest length of a text that is scanned, in bytes. A longer text is
-// replaced as a whole.
+// maxInput is the maximum length in bytes of a text that is scanned. A longer text is replaced as a whole.
 const maxInput = 1 << 20
 
 // Redactor hides secrets. It is immutable and safe for concurrent use.
 type Redactor struct {
 	extra []*regexp.Regexp
-	// scanners holds unused scanners for reuse. A scanner is never on the stack, because
-	// finders are function values.
+	// scanners holds unused scanners for reuse. A scanner is always on the heap, because finders are function values.
 	scanners sync.Pool
 }
 
@@ -29,19 +27,17 @@ func New(extra []*regexp.Regexp) *Redactor {
 	return &Redactor{extra: slices.Clone(extra)}
 }
 
-// tables are the tables that every scan uses. They are immutable.
+// tables are the tables that all scans use. They are immutable.
 type tables struct {
 	tokens *tokenTable
 	keys   *keyTable
 }
 
-// known creates the tables at the first scan. This takes milliseconds, and many processes never
-// scan a text.
+// known creates the tables at the first scan. This takes milliseconds, and many processes never scan a text.
 var known = sync.OnceValue(func() *tables { return &tables{newTokenTable(newTokenRules()), newKeyTable()} })
 
-// String returns s with each secret replaced by Mask. Without a secret it returns s
-// itself and does not allocate. String(String(s)) equals String(s). If s is longer
-// than 1 MiB, or the scan panics, String returns Mask.
+// String returns s with each secret replaced by Mask. If s has no secret, String returns s itself and does not
+// allocate. String(String(s)) equals String(s). If s is longer than 1 MiB, or the scan panics, String returns Mask.
 func (r *Redactor) String(s string) (out string) {
 	if s == "" || s == Mask {
 		return s
@@ -57,12 +53,12 @@ func (r *Redactor) String(s string) (out string) {
 	return r.hide(s)
 }
 
-// hide implements String for a text that is not too long. It decodes repeatedly, because
-// decoded text may contain further encodings.
+// hide implements String for a text that is not too long. It decodes repeatedly, because decoded text may contain
+// further encodings.
 func (r *Redactor) hide(s string) string {
 	for range 8 {
-		// Colours, invisible characters, escapes and HTML entities must neither separate a key
-		// from its value nor split a token, because a reader may remove them later.
+		// Colours, invisible characters, escapes and HTML entities could separate a key from its value or split a
+		// token. They are removed first, because a reader of the text may remove them later.
 		c := clean.Text(s, true)
 		if u := clean.Entities(clean.Unescape(c)); u != c {
 			c = clean.Text(u, true)
@@ -79,8 +75,7 @@ func (r *Redactor) hide(s string) string {
 	return Mask
 }
 
-// settle repeats pass until the text no longer changes, so that String is
-// idempotent.
+// settle repeats pass until the text no longer changes, so that String is idempotent.
 func (r *Redactor) settle(s string) string {
 	for range 4 {
 		next := r.pass(s)
@@ -92,11 +87,10 @@ func (r *Redactor) settle(s string) string {
 	return Mask
 }
 
-// Part redacts a text taken from a line, such as a capture. It may be a secret only in its
-// context, such as "hunter2" in "password=hunter2". redactedLine must be the result of Text for
-// the line. If the line contains secrets, Part returns Mask unless the redacted line still
-// contains part, or all pieces of part between slashes, because "namespace/name" may stand for
-// a JSON object.
+// Part redacts a part of a line, such as a capture. A part may be a secret only in its context, such as "hunter2" in
+// "password=hunter2". redactedLine must be the result of Text for the line. If the line contains secrets, Part returns
+// Mask unless part, or each of its pieces between slashes, occurs in redactedLine. The pieces may occur separately,
+// because "namespace/name" may come from a JSON object.
 func (r *Redactor) Part(line string, redactedLine Text, part string) Text {
 	if r == nil || line == string(redactedLine) || holds(string(redactedLine), part) {
 		return r.Text(part)
@@ -116,13 +110,13 @@ func holds(line, part string) bool {
 	return true
 }
 
-// lazily returns a function that compiles the expression at its first call. Most runs of the
-// program need few of the expressions.
+// lazily returns a function that compiles the expression at its first call, because most runs of the program need few
+// of the expressions.
 func lazily(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
-// scan returns s without its secrets. steps is the number of characters that finders read.
+// scan returns s without its secrets. steps is the number of bytes that finders read.
 func (r *Redactor) scan(s string, depth int) (out string, steps int) {
 	sc, _ := r.scanners.Get().(*scanner)
 	if sc == nil {

@@ -4,20 +4,19 @@ import (
 	"strings"
 )
 
-// scanner scans a text once. Each finder looks back a bounded distance. It looks ahead only
-// over text that it hides, or that no other call of it reads again. So the scan takes linear
-// time.
+// scanner scans a text once. Each finder looks back a limited distance. It looks ahead only over text that it hides, or
+// that none of its other calls reads again. Therefore the scan takes linear time.
 type scanner struct {
 	commandReader
 	r          *Redactor
 	tables     *tables
 	out        rewriter
 	urls       urls
-	kindSecret memo // whether the text is the output for a Secret
-	depth      int  // number of encodings from which the text was decoded
+	kindSecret memo // whether the text is the output of an object of kind Secret
+	depth      int  // number of encodings that were removed from the text
 }
 
-// start prepares a scanner, which must be the zero value.
+// start prepares a scanner, which must have its zero value.
 func (sc *scanner) start(r *Redactor, s string, depth int) {
 	sc.r, sc.tables, sc.depth = r, known(), depth
 	sc.table = sc.tables.keys
@@ -33,11 +32,11 @@ func (sc *scanner) all() string {
 	return sc.hideWords(sc.hideCoded(s))
 }
 
-// lookInside is the number of bytes at the end of a hidden part that are scanned again. Another
-// secret may start there and continue after the part, as in "token: password: x".
+// lookInside is the number of bytes at the end of a hidden section that are scanned again. Another secret may start
+// there and continue after the section, as in "token: password: x".
 const lookInside = 256
 
-// scan returns the text without the secrets that the finders at signs and tokens find.
+// scan returns the text without the secrets that the finders for punctuation and for prefixes of tokens find.
 func (sc *scanner) scan() string {
 	s, tokens := sc.s, sc.tables.tokens
 	w := sc.word4(-1)
@@ -64,9 +63,8 @@ func (t *input) word4(i int) uint32 {
 	return uint32(t.byteAt(i))<<24 | uint32(t.byteAt(i+1))<<16 | uint32(t.byteAt(i+2))<<8 | uint32(t.byteAt(i+3))
 }
 
-// take hides a part and returns the position where the scan continues. It returns 0 if the part
-// is empty or already hidden. The part must end after all hidden parts, and may start inside
-// the last one.
+// take hides a section and returns the position at which the scan continues. It returns 0 if the section is empty or
+// already hidden. The section must end after all hidden sections, and may start inside the last one.
 func (sc *scanner) take(p span) int {
 	if p.empty() || p.to <= sc.out.copied || sc.of(p) == Mask {
 		return 0
@@ -79,7 +77,7 @@ func (sc *scanner) take(p span) int {
 	return p.to - lookInside
 }
 
-// isSign is the set of the bytes that the method sign handles.
+// isSign is the set of bytes that the method sign handles.
 var isSign = func() (set [256]bool) {
 	for _, c := range []byte("=:>%-@.\"'") {
 		set[c] = true
@@ -87,7 +85,7 @@ var isSign = func() (set [256]bool) {
 	return set
 }()
 
-// sign looks for a secret around the sign at i.
+// sign looks for a secret next to the punctuation character at i.
 func (sc *scanner) sign(i int) span {
 	s := sc.s
 	switch s[i] {

@@ -7,8 +7,8 @@ import (
 	"crowsnest/redact/internal/shape"
 )
 
-// insertedValues finds secrets among the values of a row, which begin at i. One of the columns
-// has the name of a secret, as in INSERT INTO t (a, password) VALUES ('x', 'y').
+// insertedValues finds the secrets among the values of an SQL row, which begin at i. One of the columns must have the
+// name of a secret, as in INSERT INTO t (a, password) VALUES ('x', 'y').
 func (t *scanner) insertedValues(i int) span {
 	before := t.before(i, maxKnown)
 	before = before[:max(0, strings.LastIndexByte(before, ')'))]
@@ -24,8 +24,8 @@ func (t *scanner) insertedValues(i int) span {
 // fillers are words that may stand between "password" and the password.
 var fillers = words("filler")
 
-// passwordInProse finds the password that follows the word at i in prose. It is recognized by a
-// digit or a sign, because words have neither.
+// passwordInProse finds the password in prose after the word at i. A digit or a special character distinguishes a
+// password from ordinary words.
 func passwordInProse(t *input, i int) span {
 	end := t.runUpTo(i, 16, letters)
 	name := t.s[i:end]
@@ -58,7 +58,7 @@ func passwordInProse(t *input, i int) span {
 		case fillers[word]:
 			with = with || text == "is"
 			mayName = mayName || word == "for" || word == "of"
-		case mayName: // the word is the owner of the password
+		case mayName: // this word names the owner of the password
 			mayName, with = false, false
 		default:
 			return span{}
@@ -68,8 +68,8 @@ func passwordInProse(t *input, i int) span {
 	return span{}
 }
 
-// looksChosen reports whether a word after "password" is a password. It must have letters and
-// digits or signs, and must not be a name, a version or an address.
+// looksChosen reports whether a word after "password" is a password. A password must have letters and digits or special
+// characters, and must not be a name, a version or an address.
 func looksChosen(s string) bool {
 	if len(s) < 6 || len(s) > 128 || s == Mask || strings.Trim(s, lowers+capitals+digits+"-._!@#$%^*+~?/=&") != "" {
 		return false
@@ -86,15 +86,14 @@ func looksChosen(s string) bool {
 	return strings.ContainsAny(s[1:len(s)-1], "!@#$%^*+~?") || sh.Digit > 0 && (!joint || sh.Upper > 0 && sh.Lower > 0)
 }
 
-// kindSecret matches the kind of an object of kind Secret, in whatever format the object was
-// printed.
+// kindSecret matches the kind Secret in the output of an object, in any format.
 var kindSecret = lazily(`(?i)(?:\b|\\[nr])kind\\*["']?\s*[:=]\s*\\*["']?Secret(?:List)?\b|\bSecret(?:List)?\{|\bsecrets?[ :/][^{}]{0,40}\{`)
 
-// secretObject hides the data of a Kubernetes Secret that was printed as a whole, and all text
-// after it. The word data is at i.
+// secretObject hides the data of a Kubernetes Secret that was printed as a whole, and all text after the data. The word
+// data is at i.
 func (sc *scanner) secretObject(i int) span {
 	if sc.afterWord(i) && !strings.HasSuffix(sc.s[:i], "string") && !strings.HasSuffix(sc.s[:i], "String") {
-		return span{} // metadata or another word that ends with data
+		return span{} // a word that only ends with data, such as metadata
 	}
 	if p := sc.fieldOfSecret(i); !p.empty() {
 		return p
@@ -108,8 +107,8 @@ func (sc *scanner) secretObject(i int) span {
 
 var dataOpens = lazily(`^[\\"']*: *(?:map\[string\]interface \{\}|map\[string\][^\]]*\][\[\]a-z0-9 ]*)?(?:map\[|\{[ \n\t]*|[ \t\n\r\\][\\\n\rnr]* )`)
 
-// opensData returns the start of the fields below the word data, which ends before i. They are
-// in JSON, in YAML, or in a map as Go prints it. The result is -1 if there are none.
+// opensData returns the start of the fields that follow the word data, which ends before i. The fields are in JSON, in
+// YAML, or in a map as Go prints it. The result is -1 if there are none.
 func (sc *scanner) opensData(i int) int {
 	n := len(dataOpens().FindString(sc.from(i, 64)))
 	if c := sc.byteAt(i + n); n == 0 || c == '}' || c == ']' || c == 0 {
@@ -122,10 +121,10 @@ func isScheme(s string) bool {
 	return equalsAny(s, "Bearer", "Basic", "Token", "Digest", "Negotiate", "NTLM", "AWS4-HMAC-SHA256", "GenieKey", "SSWS", "ApiKey")
 }
 
-// challenges are the parameters that a server writes after Bearer.
+// challenges are the names of parameters that a server writes after Bearer.
 var challenges = words("challenge")
 
-// scheme finds the secret in "Bearer x", "Basic x" and "GenieKey x".
+// scheme finds the secret in "Bearer x", "Basic x" or "GenieKey x".
 func scheme(t *input, i int) span {
 	word := t.run(i, letters)
 	name := t.s[i:word]
@@ -144,17 +143,17 @@ func scheme(t *input, i int) span {
 		return span{}
 	case strings.EqualFold(name, "basic") && !strings.Contains(string(login), ":") && (len(text) < 12 || !strings.ContainsAny(text, digits)):
 		return span{}
-	case len(text) < 20 && strings.Trim(text, lowers+"-.:") == "": // words such as bearer-token-like
+	case len(text) < 20 && strings.Trim(text, lowers+"-.:") == "": // a word such as bearer-token-like
 		return span{}
 	}
 	return p
 }
 
-// urls finds passwords in URLs. It remembers the last URL, so that many colons require only one
-// search for its end.
+// urls finds passwords in URLs. It remembers the last URL, so that many colons in one URL require only one search for
+// its end.
 type urls struct {
 	end int
-	at  int // position of the last @ in the URL; before its start if there is none
+	at  int // position of the last @ in the URL; less than its start if there is none
 }
 
 // userinfo finds the password in scheme://user:password@host. The colon of :// is at i.
@@ -179,22 +178,21 @@ func (u *urls) userinfo(t *input, i int) span {
 		}
 		return span{from + len(user) + 1, u.at}
 	case len(user) >= 20, len(user) >= 12 && strings.HasPrefix(s[t.back(i, 8, letters):i], "http"):
-		return span{from, u.at} // a token in place of the user
+		return span{from, u.at} // a token takes the place of the user
 	}
 	return span{}
 }
 
 var port = lazily(`^[0-9]{2,5}[/?#]`)
 
-// isPort reports whether the text is host:port/path@sha256:..., not user:password@host with a
-// slash in the password.
+// isPort reports whether the text is host:port/path@sha256:... and not user:password@host with a slash in the password.
 func isPort(host, rest, sep string) bool {
 	return port().MatchString(rest) &&
 		(strings.Contains(host, ".") || strings.Contains(rest, "=") || strings.HasPrefix(sep, "@sha256:"))
 }
 
-// loginAt finds the password in user:password@host:1234 and user:password@host/x, which have no
-// scheme. The @ is at i. In contrast, a mail address has neither port nor path.
+// loginAt finds the password in user:password@host:1234 or user:password@host/x without a scheme. The @ is at i. A mail
+// address has neither a port nor a path.
 func loginAt(t *input, i int) span {
 	s := t.s
 	from := t.back(i, 128, userInfo)
@@ -220,12 +218,12 @@ func loginAt(t *input, i int) span {
 	return span{}
 }
 
-// afterPort matches a database, a user and the start of a password. addressParts matches parts
-// of an IPv6 address, which has the same colons.
+// afterPort matches a database, a user and the start of a password. addressParts matches a section of an IPv6 address,
+// which has colons in the same positions.
 var afterPort, addressParts = lazily(`^(?::[A-Za-z0-9_-]{1,63}){2}:\S`), lazily(`^(?::[0-9A-Fa-f]{1,4}){2}:`)
 
-// passwordFile finds the last field of host:port:database:user:password, as in .pgpass. The
-// colon before the port is at i.
+// passwordFile finds the password in host:port:database:user:password, the format of .pgpass. The colon before the port
+// is at i.
 func passwordFile(t *input, i int) span {
 	if i == 0 || !isAlnum(t.s[i-1]) && t.s[i-1] != '*' {
 		return span{}
@@ -246,8 +244,8 @@ var (
 	keyEnds   = lazily(`- ?END .{0,80}?-{4,}`)
 )
 
-// privateKey finds PEM, including PEM whose line ends are written as \n. If the end is missing,
-// it returns the rest of the text.
+// privateKey finds a private key in PEM, including PEM whose line ends are written as \n. If the end is missing, it
+// returns the rest of the text.
 func privateKey(t *input, i int) span {
 	if !keyBegins().MatchString(t.from(i, 80)) {
 		return span{}
@@ -258,8 +256,8 @@ func privateKey(t *input, i int) span {
 	return span{i, len(t.s)}
 }
 
-// isKeyMaterial reports whether a line consists only of base64, such as a line of a private key
-// whose header was on an earlier line.
+// isKeyMaterial reports whether a line consists only of base64, such as a line of a private key whose header was in an
+// earlier line.
 func isKeyMaterial(s string) bool {
 	s = strings.TrimSpace(s)
 	return len(s) >= 60 && strings.IndexByte(s, ' ') < 0 && strings.Trim(s, capitals+lowers+digits+"+/=") == "" &&

@@ -1,36 +1,35 @@
 package redact
 
 import (
-	_ "embed" // needed for rules.txt
+	_ "embed" // embeds rules.txt
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// tokenRule is a row of rules.txt that finds a secret by its prefix.
+// tokenRule is a row of rules.txt that describes secrets by their prefix.
 type tokenRule struct {
 	prefix      string
-	head        uint32 // up to four leading bytes of the prefix, as a number
-	mask        uint32 // bits of head that the prefix determines
-	where       string // condition on the text before the secret, which is any, start or apart
+	head        uint32 // up to four leading bytes of the prefix, as a big-endian number
+	mask        uint32 // bits of head that the prefix sets
+	where       string // condition on the text before the secret: any, start or apart
 	in          class  // class of the bytes that must follow the prefix
 	minAfter    int    // minimum number of bytes that must follow
 	prefixClass class  // class of the bytes before the prefix that belong to the secret
-	maxBefore   int    // maximum number of such bytes before the prefix
+	maxBefore   int    // maximum number of these bytes before the prefix
 	like        []func() *regexp.Regexp
 	unlike      func() *regexp.Regexp
-	value       bool // whether only the text after the prefix is the secret
-	// find finds the secret instead of the other fields, if it is set. Its argument is the
-	// start of the prefix, or the end if value is set.
+	value       bool // whether the prefix is not a part of the secret
+	// find, if it is set, finds the secret, and the following fields are not used. Its argument is the start of the
+	// prefix, or the end of the prefix if value is set.
 	find finder
 }
 
-// finder returns the secret that the text at i announces, or an empty span if there is none.
+// finder returns the secret at position i, or an empty span if there is none.
 type finder func(sc *scanner, i int) span
 
-// secret returns the secret whose prefix is at i, or an empty span if the text there is not a
-// secret.
+// secret returns the secret whose prefix is at i, or an empty span if the text is not a secret.
 func (r *tokenRule) secret(sc *scanner, i int) span {
 	to := i + len(r.prefix)
 	if r.isShort(sc.s[to:]) {
@@ -74,9 +73,8 @@ func (r *tokenRule) secret(sc *scanner, i int) span {
 	return p
 }
 
-// isShort is a fast filter. It returns true only if too few bytes after the prefix are in the
-// class, which is the usual case. Percent-encoded bytes are not judged here, because they are
-// longer.
+// isShort is a fast filter. If it returns true, too few bytes of the class follow the prefix, which is the usual case.
+// It returns false for percent-encoded text, which is longer.
 func (r *tokenRule) isShort(rest string) bool {
 	if r.find != nil || r.in == nil || r.minAfter == 0 {
 		return false
@@ -86,9 +84,9 @@ func (r *tokenRule) isShort(rest string) bool {
 
 // tokenTable finds rules by a hash of the first three bytes of their prefixes.
 type tokenTable struct {
-	hashBits [1 << 11]uint64       // bit for each hash that a rule has
-	rules    [1 << 11][]*tokenRule // rules by slot, where 64 hashes share a slot
-	signs    [256][]*tokenRule     // rules whose prefix is one byte
+	hashBits [1 << 11]uint64       // bit set of the hashes of all rules
+	rules    [1 << 11][]*tokenRule // rules by slot; 64 hashes share a slot
+	signs    [256][]*tokenRule     // rules whose prefix is a single byte
 }
 
 func newTokenTable(rules []tokenRule) *tokenTable {
@@ -122,8 +120,7 @@ func newTokenTable(rules []tokenRule) *tokenTable {
 // hash returns a 17-bit index for the upper three bytes of a word.
 func hash(w uint32) uint32 { return w &^ 0xff * 0x9e3779b1 >> 15 }
 
-// at returns rules that may have a prefix that begins with the upper three bytes of w. It
-// returns nil if no rule has one.
+// at returns the rules whose prefix may begin with the upper three bytes of w. It returns nil if there are none.
 func (t *tokenTable) at(w uint32) []*tokenRule {
 	if h := hash(w); t.hashBits[h/64]>>(h%64)&1 != 0 {
 		return t.rules[h/64]
@@ -131,8 +128,7 @@ func (t *tokenTable) at(w uint32) []*tokenRule {
 	return nil
 }
 
-// token looks for a secret that one of the rules announces at i. word contains the four bytes
-// at i.
+// token looks for a secret at i that one of the rules describes. word holds the four bytes at i.
 func (sc *scanner) token(rules []*tokenRule, i int, word uint32) span {
 	for _, r := range rules {
 		if word&r.mask == r.head && strings.HasPrefix(sc.s[i:], r.prefix) {
@@ -144,7 +140,7 @@ func (sc *scanner) token(rules []*tokenRule, i int, word uint32) span {
 	return span{}
 }
 
-// finders are the functions that "find" rows of rules.txt refer to by name.
+// finders are the functions to which rows of the kind "find" in rules.txt refer by name.
 var finders = map[string]finder{
 	"name": lookFrom, "secretObject": (*scanner).secretObject, "privateKey": onInput(privateKey),
 	"scheme": onInput(scheme), "passwordInProse": onInput(passwordInProse),
@@ -160,9 +156,8 @@ func onInput(find func(t *input, i int) span) finder {
 //go:embed rules.txt
 var ruleList string
 
-// ruleRows are the rows of rules.txt, as lists of fields by kind of row. Broken rows stop the
-// program at its start. A test reads all rows, so such a panic means that the embedded file is
-// wrong.
+// ruleRows are the rows of rules.txt, as lists of fields, by kind of row. An invalid row makes the program panic at its
+// start. A test reads all rows, so this cannot happen in a tested program.
 var ruleRows = readRules(ruleList)
 
 func readRules(list string) map[string][][]string {
@@ -185,7 +180,7 @@ func readRules(list string) map[string][][]string {
 	return rows
 }
 
-// vocabularies are the "words" rows by name.
+// vocabularies are the rows of the kind "words", by name.
 var vocabularies = func() map[string]map[string]bool {
 	all := map[string]map[string]bool{}
 	for _, f := range ruleRows["words"] {
@@ -202,8 +197,8 @@ var vocabularies = func() map[string]map[string]bool {
 // words returns the vocabulary with this name.
 func words(name string) map[string]bool { return vocabularies[name] }
 
-// program lists the one-letter flags of a program that have a secret. It is the next word
-// (spaced), or a part of the same word (glued), or follows the name of a user (user).
+// program lists the one-letter flags of a program after which a secret follows. The secret is the next word (spaced),
+// is in the same word (glued), or follows the name of a user and a colon (user).
 type program struct{ spaced, glued, user string }
 
 func newPrograms() map[string]program {
@@ -216,8 +211,8 @@ func newPrograms() map[string]program {
 	return all
 }
 
-// newTokenRules returns the rules for the rows token and after. It panics if a row is broken,
-// because the rows are part of the program.
+// newTokenRules returns the rules in the rows of the kinds token and after. It panics if a row is invalid, because the
+// rows are part of the program.
 func newTokenRules() (all []tokenRule) {
 	classes := map[string]class{"none": newClass(""), "rest": nil}
 	for _, f := range ruleRows["class"] {

@@ -7,7 +7,7 @@ import (
 // valueReader reads the values of keys and decides which of them are secrets.
 type valueReader struct{ keyReader }
 
-// value is the position where the value of a key begins.
+// value describes the position at which the value of a key begins.
 type value struct {
 	key    key
 	sep    byte
@@ -15,7 +15,7 @@ type value struct {
 	spaced bool // whether white space follows the separator
 }
 
-// keyValue looks for a secret around the separator s[i:next].
+// keyValue looks for a secret as the value of the key before the separator s[i:next].
 func (t *valueReader) keyValue(i, next int) span {
 	s := t.s
 	if !t.table.mayEnd(t.before(i, 2*maxSpaces)) {
@@ -42,7 +42,7 @@ func (t *valueReader) keyValue(i, next int) span {
 
 var version = lazily(`^v?[0-9]+\.[0-9]`)
 
-// refuses reports whether the text around a key shows that the key has no secret value.
+// refuses reports whether the text around a key shows that its value is not a secret.
 func (t *valueReader) refuses(v value) bool {
 	before := t.byteAt(v.key.from - 1)
 	switch v.key.class {
@@ -56,21 +56,21 @@ func (t *valueReader) refuses(v value) bool {
 	return false
 }
 
-// isGenerated reports whether a name ends with five random letters and digits from Kubernetes,
-// such as md-0-s7fpw. These contain no vowels and no 0, 1 or 3.
+// isGenerated reports whether a name ends with five random letters and digits from Kubernetes, such as md-0-s7fpw.
+// Kubernetes uses no vowels and no 0, 1 or 3.
 func isGenerated(name string) bool {
 	cut := len(name) - 6
 	return cut > 0 && name[cut] == '-' && strings.Trim(name[cut+1:], "bcdfghjklmnpqrstvwxz2456789") == ""
 }
 
-// isQuery reports whether a weak name such as sig also counts outside a URL. The name key does
-// not, because controllers log key="namespace/name".
+// isQuery reports whether a key of the class queryKey, such as sig, also counts outside a URL. The name "key" does not,
+// because controllers log key="namespace/name".
 func isQuery(name string, sep byte) bool { return sep == '=' && !strings.EqualFold(name, "key") }
 
 // yamlBlock matches a | or > at the end of a line. The line end may be escaped.
 var yamlBlock = lazily(`^[|>][-+0-9]{0,3} *(?:\\*\\[nr]|\n|\r)`)
 
-// value returns the part of the text that is the secret value of a key.
+// value returns the section of the text that is the secret value of a key.
 func (t *valueReader) value(v value) span {
 	if next := t.afterTags(v.at); next > v.at {
 		v.at, v.spaced = next, true
@@ -97,7 +97,7 @@ func (t *valueReader) value(v value) span {
 			return span{at, len(s)}
 		}
 	case ',', '}', ')':
-		return span{} // a comma follows the key, so it has no value
+		return span{} // a comma follows the key, so the key has no value
 	case '\n', '\r':
 		return t.yamlList(at)
 	case '\\':
@@ -112,7 +112,7 @@ func (t *valueReader) value(v value) span {
 		return t.header(v, at)
 	}
 	p := t.unquoted(at)
-	if name := t.name(v.key); strings.HasSuffix(name, "mnemonic") || strings.HasSuffix(name, "phrase") && strings.HasPrefix(name, "seed") { // the value is a phrase of several small words
+	if name := t.name(v.key); strings.HasSuffix(name, "mnemonic") || strings.HasSuffix(name, "phrase") && strings.HasPrefix(name, "seed") { // the value is a passphrase of several lower-case words
 		p = span{at, t.run(at, seedBytes)}
 	}
 	if v.spaced && t.isProse(v, p) || linePlace().MatchString(s[p.from:p.to]) {
@@ -131,9 +131,8 @@ func (t *valueReader) afterTags(i int) int {
 	return i + len(yamlTags().FindString(t.from(i, 64)))
 }
 
-// wraps finds the quote of a value that is printed with its type, as in Some("x") and
-// (*string)(0xc000)("x"). It returns the quote, or 0 if there is none, and the number of
-// backslashes before it.
+// wraps finds the quote of a value that is printed with its type, as in Some("x") or (*string)(0xc000)("x"). It returns
+// the position of the quote, or 0 if there is none, and the number of backslashes before it.
 func (t *valueReader) wraps(i int) (quote, escapes int) {
 	at := i
 	for at < len(t.s) && at-i < 48 && (isAlnum(t.s[at]) || strings.IndexByte("_.*()=", t.s[at]) >= 0 || t.s[at] == ' ' && t.s[at-1] == ')') {
@@ -153,8 +152,8 @@ var structBegins = lazily(`^[{ \t\\\n]*(?:$|[}"]|[A-Za-z0-9_.-]+[:{])`)
 // isStruct reports whether the { or & at i opens an object whose fields are judged separately.
 func (t *valueReader) isStruct(i int) bool { return structBegins().MatchString(t.from(i+1, maxKey)) }
 
-// list returns the value that the [ at i opens. It is a list in JSON, or a slice or headers as
-// Go prints them.
+// list returns the content of the list that the [ at i opens. This is a list in JSON, or a slice or headers as Go
+// prints them.
 func (t *valueReader) list(v value, i int) span {
 	s := t.s
 	for _, slice := range [...]string{"[]uint8{", "[]byte{", "[]byte(", "[]uint8("} {
@@ -175,9 +174,8 @@ func (t *valueReader) list(v value, i int) span {
 	return t.exempt(v, p)
 }
 
-// header returns the value of an unquoted header. It extends to the end of the line, or to the
-// quote that ends the surrounding text. In key=value it is one word, or everything after a
-// scheme.
+// header returns the value of an unquoted header. The value extends to the end of the line, or to the quote that ends
+// the surrounding text. In key=value it is one word, or everything after the scheme of an authorization.
 func (t *valueReader) header(v value, i int) span {
 	s := t.s
 	word := t.unquoted(i)
@@ -200,8 +198,8 @@ func (t *valueReader) header(v value, i int) span {
 
 var yamlItem = lazily(`^(?:\s|\\n?)*- `)
 
-// yamlList finds the items of a list below a key, as in "passwords:\n- x". The line end is at i
-// and may be escaped.
+// yamlList finds the first item of a list below a key, as in "passwords:\n- x". The line end is at i and may be
+// escaped.
 func (t *valueReader) yamlList(i int) span {
 	n := len(yamlItem().FindString(t.from(i, 34)))
 	if n == 0 {
@@ -217,7 +215,7 @@ func (t *valueReader) yamlList(i int) span {
 	return p
 }
 
-// element finds the content of an element such as <password>x</password>.
+// element finds the content of an element such as <password>x</password>. The > of its start tag is at i.
 func (t *valueReader) element(i int) span {
 	if strings.Contains(t.before(i, 64), "SETUSER ") {
 		return t.unquoted(i + 1) // a password in an ACL of Redis
@@ -238,7 +236,7 @@ func (t *valueReader) element(i int) span {
 	end := strings.IndexByte(rest, '<')
 	switch {
 	case rest == "", end < 0 && isSpace(rest[0]), end >= 0 && !strings.HasPrefix(rest[end:], "</"):
-		return span{} // a usage text contains <password> without a value
+		return span{} // a usage text, which contains <password> without a value
 	case end < 0:
 		return t.unquoted(i + 1)
 	}

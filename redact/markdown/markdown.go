@@ -1,5 +1,5 @@
-// Package markdown writes texts that strangers can influence, such as log lines, into Markdown,
-// so that they do not act as markup.
+// Package markdown writes texts that outsiders can influence, such as log lines, into Markdown, so that they do not act
+// as markup.
 package markdown
 
 import (
@@ -10,20 +10,19 @@ import (
 )
 
 var (
-	// plainWord matches a word without any character that Markdown, HTML, GitHub or GitLab read
-	// as markup, a mention, a reference, an emoji or a formula.
+	// plainWord matches a word without characters that Markdown, HTML, GitHub or GitLab interpret as markup, a mention,
+	// a reference, an emoji or a formula.
 	plainWord = lazyre.New(`^[\pL\pN\pM,;/.:=()'"?%+!{}_…–—’“”-]+$`)
-	// markup matches text that has a special meaning although plainWord accepts its characters,
-	// such as emphasis, addresses and emojis.
+	// markup matches text that has a special meaning although plainWord accepts its characters, such as emphasis,
+	// addresses and emojis.
 	markup = lazyre.New(`(?i)(?:^|[^\pL\pN])_|_(?:[^\pL\pN]|$)|//|www\.|(?:mailto|xmpp):|:[\w+-]*[a-z][\w+-]*:`)
-	// opening matches the start of a list, a heading or a rule at the start of a line.
+	// opening matches the start of a list, a heading or a horizontal rule at the start of a line.
 	opening = lazyre.New(`^(?:[-+=]+$|[-+=]|[0-9]+[.)])`)
 )
 
-// Inert returns text as one line without markup of Markdown or HTML, and without mentions or
-// links for GitHub. It reads the same in a terminal, because words that could act as markup
-// become inline code. The result must not be put inside an HTML element, where Markdown has no
-// inline code.
+// Inert returns text as one line without markup of Markdown or HTML, and without mentions or links on GitHub. Words
+// that could act as markup become inline code, so the text reads the same in a terminal. The result must not be put
+// inside an HTML element, where Markdown has no inline code.
 func Inert(s string) string {
 	var b strings.Builder
 	var code []string
@@ -41,7 +40,7 @@ func Inert(s string) string {
 		}
 		bare := strings.TrimRight(w, ",;.:")
 		if bare == "" || strings.ContainsAny(w, "|&") {
-			bare = w // the last character ends a character reference
+			bare = w // the last character would end a character reference
 		}
 		code = append(code, bare)
 		if bare != w {
@@ -60,8 +59,8 @@ func word(b *strings.Builder, w string) {
 	b.WriteString(w)
 }
 
-// inline returns text as inline code. The fence is longer than any run of backticks in the
-// text. A bar is left outside of the code, because it would end the cell of a table.
+// inline returns text as inline code. The fence is longer than any run of backticks in the text. A | stays outside of
+// the code, because it would end the cell of a table.
 func inline(text string) string {
 	var b strings.Builder
 	for i, part := range strings.Split(text, "|") {
@@ -80,8 +79,8 @@ func inline(text string) string {
 	return b.String()
 }
 
-// Block returns a fenced block. block ends with a newline, and its lines are sanitised. The fence
-// is longer than any run of backticks in it.
+// Block returns a fenced code block with the lines of block, which must end with a newline. The lines are sanitised.
+// The fence is longer than any run of backticks in them.
 func Block(block string) string {
 	fence := strings.Repeat("`", max(3, longestRun(block, '`')+1))
 	return fence + "\n" + block + fence + "\n"

@@ -11,17 +11,17 @@ import (
 	"crowsnest/internal/lazyre"
 )
 
-// sequence matches an ANSI sequence. It is parameters with a final byte, or a string such as a
-// window title, which ends with BEL or ESC \, or a short sequence. If the end is missing, only
-// the introducer matches, so that the sequence cannot swallow text.
+// sequence matches an ANSI sequence. Such a sequence is parameters with a final byte, a string such as a window title
+// that ends with BEL or ESC \, or a short sequence. If the end is missing, only the introducer matches, so that the
+// sequence cannot swallow text.
 var sequence = lazyre.New(`^(?:(?:\x1b\[|\x{9b})(?:[ -?]*[@-~])?|\x1b[\]PX^_](?:[^\x00-\x1f]*(?:\x07|\x1b\\))?|\x1b[ -/]+[0-~]?|\x1b[0-~]?)`)
 
-// maxSequence is the greatest length of an ANSI sequence in bytes.
+// maxSequence is the maximum length of an ANSI sequence in bytes.
 const maxSequence = 512
 
-// Text returns valid UTF-8 without control characters, ANSI sequences, bidirectional controls
-// and invisible characters. White space becomes spaces. If keepLines is set, tabs and line ends
-// stay. It returns s itself if there is nothing to change.
+// Text returns valid UTF-8 without control characters, ANSI sequences, bidirectional controls and invisible characters.
+// White space becomes spaces. If keepLines is set, tabs and line ends are kept. It returns s itself if there is nothing
+// to change.
 func Text(s string, keepLines bool) string {
 	var b strings.Builder
 	copied := 0
@@ -55,8 +55,7 @@ func Text(s string, keepLines bool) string {
 	return b.String()
 }
 
-// plain returns the length of the printable ASCII text at the start of s. It checks eight bytes
-// at a time for a high bit, a byte below the space, and DEL.
+// plain returns the length of the printable ASCII text at the start of s. It tests eight bytes at a time.
 func plain(s string) int {
 	const high, space, one = 0x8080808080808080, 0x2020202020202020, 0x0101010101010101
 	at := 0
@@ -74,8 +73,8 @@ func plain(s string) int {
 	return at
 }
 
-// invisible lists the first and the last character of each range of invisible characters. They
-// are controls, and characters without a glyph that may change how other characters are shown.
+// invisible lists the first and the last character of each range of invisible characters. These are control characters,
+// and characters without a glyph that may change how other characters are shown.
 var invisible = []rune{
 	0, 0x1f, 0x7f, 0x9f, 0xad, 0xad, 0x34f, 0x34f, 0x61c, 0x61c, 0x115f, 0x1160, 0x17b4, 0x17b5, 0x180b, 0x180f, 0x200b, 0x200f,
 	0x202a, 0x202e, 0x2060, 0x206f, 0x2800, 0x2800, 0x3164, 0x3164, 0xfe00, 0xfe0f, 0xfeff, 0xfeff, 0xffa0, 0xffa0, 0xfff0, 0xfffb,
@@ -93,17 +92,17 @@ func isInvisible(r rune) bool {
 
 var escape = lazyre.New(`\\+(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})`)
 
-// Unescape decodes escapes such as \u003c of JSON and \x3c of nginx, at any depth of quoting,
-// if they represent printable ASCII, white space, or a byte of a character. The escapes of the
-// backslash in JSON and the backslash before a double quote stay. Escapes of invisible
-// characters are removed. It returns s itself if there is nothing to change.
+// Unescape decodes escapes such as \u003c of JSON and \x3c of nginx, at any depth of quoting. It decodes only escapes
+// of printable ASCII, of white space and of the bytes of a UTF-8 character. It keeps JSON's escape of the backslash,
+// and a backslash before a double quote. It removes escapes of invisible characters. It returns s itself if there is
+// nothing to change.
 func Unescape(s string) string {
 	if !strings.Contains(s, `\u`) && !strings.Contains(s, `\x`) {
 		return s
 	}
 	return escape.ReplaceAllStringFunc(s, func(m string) string {
 		code := strings.TrimLeft(m, `\`)
-		n, _ := strconv.ParseUint(code[1:], 16, 16) // the expression matches only digits
+		n, _ := strconv.ParseUint(code[1:], 16, 16) // the expression matches only digits, so there is no error
 		r, isByte := rune(n), code[0] == 'x'
 		switch {
 		case r == '"' && !isByte:

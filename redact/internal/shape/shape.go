@@ -1,22 +1,22 @@
-// Package shape decides from the characters of a word whether the word is random.
+// Package shape decides from the characters of a word whether the word is random, as secrets are.
 package shape
 
 import "strings"
 
-// Minimum lengths of words that can be random.
+// Minimum lengths in bytes of words that can be random.
 const (
-	MinAnnounced = 16 // length of a word that follows the announcement of a secret
-	minRandom    = 24 // length of any other word
+	MinAnnounced = 16 // for a word that follows the announcement of a secret
+	minRandom    = 24 // for any other word
 	MinHex       = 32
-	MinPlain     = 20 // length of a secret of digits and letters of one case
+	MinPlain     = 20 // for a word of digits and letters of one case
 )
 
-// Sorts of bytes, as bits. A byte that does not occur in random words has no sort.
+// Sorts of bytes, as bits. A byte that does not occur in random words has the sort 0.
 const (
 	Upper uint8 = 1 << iota
 	Lower
 	Digit
-	sign // + / _ -
+	sign // one of + / _ -
 )
 
 var sorts = func() (sorts [256]uint8) {
@@ -38,18 +38,17 @@ var sorts = func() (sorts [256]uint8) {
 // InWord reports whether a byte can be part of a random word.
 func InWord(c byte) bool { return sorts[c] != 0 }
 
-// Sort returns Upper, Lower or Digit. For other bytes it returns none of these.
+// Sort returns Upper, Lower or Digit, or another value for any other byte.
 func Sort(c byte) uint8 { return sorts[c] }
 
-// Shape is the number of characters of each sort in a word.
+// Shape counts the characters of each sort in a word.
 type Shape struct {
 	Length, Upper, Lower, Digit int
-	Hex                         int // number of digits and of small letters up to f
-	Changes                     int // number of characters whose sort differs from that of the previous one; a small letter after a capital does not count
+	Hex                         int // number of digits and of lower-case letters from a to f
+	Changes                     int // number of characters whose sort differs from the sort of the previous one; a lower-case letter after a capital is not counted
 }
 
-// changes is 1 for two successive sorts that count as a change. Its index consists of the bits
-// of both.
+// changes is 1 if two successive sorts count as a change. The index combines the bits of both sorts.
 var changes = [64]int{Upper<<3 | Digit: 1, Lower<<3 | Upper: 1, Lower<<3 | Digit: 1, Digit<<3 | Upper: 1, Digit<<3 | Lower: 1}
 
 // Of returns the shape of a word.
@@ -70,12 +69,12 @@ func Of(s string) Shape {
 	return sh
 }
 
-// Suspect is a fast filter. A word for which it returns false is an ordinary word or a name.
+// Suspect is a fast filter. If it returns false, the word is an ordinary word or a name.
 func (sh Shape) Suspect() bool { return sh.Digit > 0 || sh.Upper > 2 && sh.Lower > 2 }
 
-// IsSecret reports whether a word looks random. announced means that the text before it says
-// that a secret follows. In random text of letters of both cases and digits, about 45 of 100
-// characters differ in sort from the previous one. In names, fewer than 20 do.
+// IsSecret reports whether a word looks random. announced means that the text before the word states that a secret
+// follows. In random text of letters of both cases and digits, about 45 of 100 characters differ in sort from the
+// previous one. In names, fewer than 20 do.
 func (sh Shape) IsSecret(announced bool) bool {
 	least := 27
 	switch {
