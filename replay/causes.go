@@ -11,8 +11,8 @@ import (
 	"crowsnest/rules"
 )
 
-// causeStubs returns a substitute for each cause that a test states, by name, because a test sees only
-// its own rule. A substitute has the name of the cause and the labels of its alerts.
+// causeStubs returns a substitute rule for each cause in a test, by name, because only the tested rule takes part in a
+// test. A substitute has the name of the cause and the labels of its alerts.
 func causeStubs(t rules.Test) map[string]*rules.Rule {
 	names := map[string][]string{}
 	for _, in := range t.Input {
@@ -33,7 +33,7 @@ func causeStubs(t rules.Test) map[string]*rules.Rule {
 	return out
 }
 
-// withStubs returns the rules of set with the substitutes for causes.
+// withStubs returns the rules of set together with the substitutes for causes.
 func withStubs(set *rules.Set, causes map[string]*rules.Rule) *rules.Set {
 	if len(causes) == 0 {
 		return set
@@ -57,7 +57,7 @@ func (s *session) applyCause(st step) {
 		values[i] = st.in.Labels[name]
 	}
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%s %d %d %q", r.Alert, part, ts, st.in.Labels) // %q prints labels in the order of their names
+	fmt.Fprintf(h, "%s %d %d %q", r.Alert, part, ts, st.in.Labels) // %q prints the labels sorted by name
 	s.engine.Take([]matcher.Hit{{
 		Rule: r, Part: part, Time: testStart.Add(ts), Line: "alert " + r.Alert, Values: values, Labels: matcher.Labels(st.in.Labels), ID: h.Sum64(),
 	}}, testStart.Add(st.at))

@@ -10,23 +10,24 @@ import (
 	"crowsnest/rules"
 )
 
-// Change is how the alerts of one rule differ between two reports about the same lines.
+// Change describes how the alerts of one rule differ between two reports about the same lines.
 type Change struct {
 	Rule string
-	// Old and New are the rule in each set; nil if the set does not have it or disables it.
+	// Old and New are the definitions of the rule in the two sets. A definition is nil if the set does not have the
+	// rule or disables it.
 	Old, New *rules.Rule
 
 	LinesBefore, LinesAfter                 int64
-	Before, After                           int // number of alerts
+	Before, After                           int // number of alerts in each report
 	NotificationsBefore, NotificationsAfter int
 
-	// Each alert of the two reports is in one of these lists, unless both reports have an equal
-	// one. Each list is ordered by firing time.
-	More, Less     []Alert // raised by only one of the sets
-	Earlier, Later []Pair  // raised by both sets, at different times
-	Relabelled     []Pair  // raised by both sets for the same key but with other labels, or notified by only one of them
-	Ends           []Pair  // raised by both sets at the same time, with different ends
-	Causes         []Pair  // raised by both sets at the same time, as symptoms of different alerts
+	// Each alert of the two reports is in one of these lists, unless both reports contain the same alert. Each list is
+	// ordered by firing time.
+	More, Less     []Alert // alerts only in the second report, and only in the first one
+	Earlier, Later []Pair  // alerts that both sets raise, but at different times
+	Relabelled     []Pair  // alerts that both sets raise for the same key but with other labels, or that only one set notifies
+	Ends           []Pair  // alerts that both sets raise at the same time, but with different ends
+	Causes         []Pair  // alerts that both sets raise at the same time, but as symptoms of different alerts
 }
 
 // Same reports whether both reports have the same alerts of the rule.
@@ -39,13 +40,13 @@ func (c Change) Rewritten() bool {
 	return c.Old != nil && c.New != nil && (c.Old.Hash != c.New.Hash || c.Old.Severity != c.New.Severity)
 }
 
-// Pair is one alert in the two reports.
+// Pair is the same alert in the first and in the second report.
 type Pair struct{ Before, After Alert }
 
-// Compare returns how the alerts of each rule in after differ from those in before: additional,
-// missing, earlier, later or changed. It covers every rule of both sets, in the order of rule
-// names. Two alerts of a rule are the same failure if their labels, or else their keys, are
-// equal, and they fire at the same time, or else overlap in time.
+// Compare returns how the alerts of each rule in after differ from the alerts in before: additional, missing, earlier,
+// later or changed. It covers every rule of both sets, in the order of rule names. An alert of each report is the same
+// failure if the labels, or otherwise the keys, are equal, and if both fire at the same time or otherwise overlap in
+// time.
 func Compare(before, after Report) []Change {
 	changes := map[string]*Change{}
 	get := func(rule string) *Change {
@@ -123,9 +124,9 @@ func causeName(a Alert) string {
 	return a.Episode.Cause.Alert
 }
 
-// pairRemaining pairs each alert of after with the next one of before that has the same id and fits, and
-// returns the alerts without a partner. turn is negative if b is too early for a, and so for all later
-// alerts of after, positive if it is too late, and 0 if the two fit.
+// pairRemaining pairs each alert of after with the next alert of before that has the same id and fits, and returns the
+// alerts without a partner. turn compares the times of two alerts. It is 0 if they fit, negative if b is too early for
+// a and all later alerts of after, and positive if b is too late.
 func (c *Change) pairRemaining(before, after []Alert, id func(Alert) string, turn func(b, a Alert) int) (ofBefore, ofAfter []Alert) {
 	waiting, taken := map[string][]int{}, make([]bool, len(before))
 	for i, b := range before {
@@ -158,14 +159,14 @@ func compareAlerts(a, b Alert) int {
 	return cmp.Or(a.Fired.Compare(b.Fired), a.Episode.StartsAt.Compare(b.Episode.StartsAt), cmp.Compare(text.FormatLabels(a.Episode.Labels), text.FormatLabels(b.Episode.Labels)))
 }
 
-// identityLabels returns the labels except `resolves`, which depends on the rule's definition.
+// identityLabels returns the labels except `resolves`, which depends on the rule's definition and not on the failure.
 func identityLabels(a Alert) string {
 	labels := maps.Clone(a.Episode.Labels)
 	delete(labels, "resolves")
 	return text.FormatLabels(labels)
 }
 
-// failureKey returns the identity of a failure: the values of `by` and the identity labels.
+// failureKey returns a text that identifies a failure, made of the values of `by` and the identity labels.
 func failureKey(a Alert) string {
 	var b strings.Builder
 	names := []string{"overflow"}
@@ -183,7 +184,7 @@ func failureKey(a Alert) string {
 
 func compareFired(b, a Alert) int { return b.Fired.Compare(a.Fired) }
 
-// compareOverlap returns 0 if the two alerts overlap in time.
+// compareOverlap returns 0 if the two alerts overlap in time. Otherwise it is negative if b ends first.
 func compareOverlap(b, a Alert) int {
 	switch {
 	case !b.Episode.EndsAt.IsZero() && b.Episode.EndsAt.Before(a.Episode.StartsAt):

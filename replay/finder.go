@@ -14,19 +14,19 @@ import (
 const (
 	// maxFound is the maximum number of failures that are kept until the end of the input.
 	maxFound = 2_000
-	// maxInputs is the maximum number of inputs that are recorded as having lines of a rule.
+	// maxInputs is the maximum number of inputs that are recorded for one rule.
 	maxInputs = 100
-	// maxSteps is the number of steps of a sequence that are tracked separately.
+	// maxSteps is the maximum number of steps of a sequence that are tracked separately.
 	maxSteps = 64
 )
 
-// finder collects findings. It runs an engine with rules that open an episode at the first
-// line, and compares the episodes with the alerts.
+// finder collects findings. It runs an engine with variants of the rules that open an episode at the first line, and
+// compares these episodes with the alerts.
 type finder struct {
 	session  *session
 	timeless *timeless
-	rules    map[*rules.Rule]*shownRule  // rules whose hits lead to findings, by the rule of the hits
-	original map[*rules.Rule]*rules.Rule // original rules by the engine's rule
+	rules    map[*rules.Rule]*shownRule  // information about the rules whose hits lead to findings, by the rule of the hits
+	original map[*rules.Rule]*rules.Rule // original rules, by the variant in the engine
 	found    map[episodes.Fingerprint]episodes.Episode
 	alerted  map[episodes.Fingerprint]bool
 	alerts   map[*rules.Rule]bool // rules that raised an alert
@@ -35,17 +35,17 @@ type finder struct {
 	last     time.Time            // time of the latest hit
 	hits     []matcher.Hit        // reused buffer
 	doubted  []episodes.Episode   // alerts that may be wrong, because a line of another file may have ended the failure
-	// elsewhere returns a line of another file that may have ended a failure, if there is one.
+	// elsewhere returns a line of another file that may have ended a failure. It returns false if there is none.
 	elsewhere func(*episodes.Episode) (ending, bool)
 }
 
-// shownRule is the information from the lines that match a rule.
+// shownRule collects information about the lines that match a rule.
 type shownRule struct {
 	eager       *rules.Rule
 	steps       uint64 // bit set of the steps of a sequence that lines matched
 	inputs      []int  // inputs with lines of the rule, at most maxInputs
 	lines       int64
-	sharedLines map[*rules.Rule]int64 // number of these lines that another rule also matches, by that rule
+	sharedLines map[*rules.Rule]int64 // number of these lines that another rule also matches, by the other rule
 }
 
 func newFinder(target Target, cfg episodes.Config, timeless *timeless, reads func(rules.Selector) bool) *finder {
@@ -70,8 +70,8 @@ func newFinder(target Target, cfg episodes.Config, timeless *timeless, reads fun
 	return f
 }
 
-// eagerRule returns a copy of r that opens an episode at the first line that r or one of its
-// steps matches. Only a clear line ends the episode.
+// eagerRule returns a variant of r that opens an episode at the first line that r or one of its steps matches. Only a
+// clear line ends the episode.
 func eagerRule(r *rules.Rule) *rules.Rule {
 	e := *r
 	e.Steps, e.Sequence = r.Steps[:1:1], false
@@ -81,7 +81,7 @@ func eagerRule(r *rules.Rule) *rules.Rule {
 	return &e
 }
 
-// addHits takes hits of an input in the order of their times, and all hits of a line in one call.
+// addHits accepts hits of an input in the order of their times. All hits of one line must be in the same call.
 func (f *finder) addHits(input int, hits []matcher.Hit) {
 	f.hits = f.hits[:0]
 	for len(hits) > 0 {
@@ -121,7 +121,7 @@ func (f *finder) takeLine(input int, hits []matcher.Hit) {
 	}
 }
 
-// countLine counts a line of a rule, and which other rules match the line.
+// countLine counts a line of a rule, and the other rules that match the line.
 func (s *shownRule) countLine(input int, r *rules.Rule, hits []matcher.Hit) {
 	s.lines++
 	for i := range hits {
@@ -161,12 +161,12 @@ func (f *finder) noteFired(x *episodes.Episode) {
 	f.alerted[x.Fingerprint], f.alerts[x.Rule] = true, true
 }
 
-// openFailures returns the failures without an alert. Their Rule is the rule of the hits.
+// openFailures returns the failures without an alert. Their Rule is the original rule.
 func (f *finder) openFailures() []episodes.Episode {
 	if f.last.IsZero() {
 		return nil
 	}
-	f.session.settleAt(f.last.Add(time.Hour)) // lines that can mute a failure are read until then
+	f.session.settleAt(f.last.Add(time.Hour)) // a line that can mute a failure may come later, at most an hour after the newest line
 	for _, x := range f.session.engine.Episodes(f.session.now) {
 		if x.State == episodes.StateFiring && !x.Overflow {
 			f.noteState(x)

@@ -13,18 +13,18 @@ import (
 	"crowsnest/rules"
 )
 
-// Doubt is the reason why a failure that a rule describes did not become an alert.
+// Doubt states why a failure that a rule describes did not become an alert.
 type Doubt string
 
-// Values of Doubt.
+// The values of Doubt.
 const (
 	// TooShort means that the log covers less time than the rule requires.
 	TooShort Doubt = "too_short"
-	// TooFew means that the rule requires more lines.
+	// TooFew means that the rule requires more lines than the log has.
 	TooFew Doubt = "too_few"
-	// Waiting means that the rule requires another line, or proof that there is none.
+	// Waiting means that the rule requires another line, or proof that there is no such line.
 	Waiting Doubt = "waiting"
-	// Elsewhere means that a line of another file ended the failure, if both are from one place.
+	// Elsewhere means that a line of another file ended the failure, provided that both files are from the same place.
 	Elsewhere Doubt = "elsewhere"
 	// Recovered means that a line ended the failure before it became an alert.
 	Recovered Doubt = "recovered"
@@ -34,23 +34,23 @@ const (
 
 // Finding is a failure that lines show and a rule describes, but that did not become an alert.
 type Finding struct {
-	// Episode is the alert that would fire. Its count and times cover all matching lines of its
-	// key. It has an end if the failure is over.
+	// Episode is the alert that would fire. Its count and times cover all matching lines of its key. It has an end if
+	// the failure is over.
 	Episode episodes.Episode
 	Doubt   Doubt
-	// Missing is a clause about the conditions of an alert that the log does not meet.
+	// Missing is a clause that names the conditions of the alert that the log does not meet.
 	Missing string
-	// Matched are the parts of the newest line that texts and expressions of the rule match.
+	// Matched are the sections of the newest line that texts and expressions of the rule match.
 	Matched []string
-	// Also are the names of further rules about the same failure: more general rules that match
-	// all of its lines, and rules of severity info about the same object.
+	// Also are the names of other rules about the same failure. These are more general rules that match all of its
+	// lines, and rules of severity info about the same object.
 	Also []string
-	// Others are the further failures with the same rule and doubt.
+	// Others are further failures with the same rule and doubt.
 	Others []episodes.Episode
-	// Weak reports whether there are far fewer lines than the rule requires.
+	// Weak reports whether the log has far fewer lines than the rule requires.
 	Weak bool
-	// Decided reports whether the log continues long enough after the newest line to show that
-	// the failure did not become an alert.
+	// Decided reports whether the log continues after the newest line for long enough to show that the failure did not
+	// become an alert.
 	Decided bool
 }
 
@@ -59,7 +59,7 @@ type Coverage struct {
 	From, To time.Time // zero if no line states a time
 }
 
-// Length returns the length of the covered time; zero if it is not known.
+// Length returns the length of the covered time, or zero if it is not known.
 func (c Coverage) Length() time.Duration {
 	if c.From.IsZero() {
 		return 0
@@ -75,19 +75,19 @@ func (c Coverage) String() string {
 	return "the log covers " + durationText(c.Length())
 }
 
-// excerptShare is how often the lines of a failure may fit into all lines of an excerpt. An
-// excerpt is what a person cut out of a log around a failure.
+// excerptShare limits what counts as an excerpt, which is a section that a person cut out of a log around a failure. In
+// an excerpt, at least one line in excerptShare belongs to the failure.
 const excerptShare = 10
 
-// excerptLength is the length of a log from which it is not taken for an excerpt.
+// excerptLength is the length from which a log does not count as an excerpt.
 const excerptLength = 10 * time.Minute
 
-// evidenceShare is how many times fewer lines than required make a failure weak. For example,
-// one conflict does not show a storm of conflicts.
+// evidenceShare determines which failures are weak. A failure is weak if the rule requires evidenceShare times as many
+// lines. For example, one conflict does not show a storm of conflicts.
 const evidenceShare = 10
 
-// earliestEnd returns the earliest end of the inputs with lines of the rule, and the total
-// number of lines of these inputs. Both are zero if an end is not known.
+// earliestEnd returns the time at which the first of the inputs with lines of the rule ends, and the total number of
+// lines of these inputs. Both are zero if the end of an input is not known.
 func (s *shownRule) earliestEnd(outcomes []Outcome) (end time.Time, lines int64) {
 	for _, input := range s.inputs {
 		if input >= len(outcomes) || outcomes[input].Until.IsZero() {
@@ -101,10 +101,10 @@ func (s *shownRule) earliestEnd(outcomes []Outcome) (end time.Time, lines int64)
 	return end, lines
 }
 
-// listFindings returns the failures that no alert reports, the most likely first. A failure
-// that, according to the inputs, did not become an alert is listed only if the inputs are an
-// excerpt. General rules whose lines all belong to an alert are added to that alert. few are
-// the weak failures, if there is also an alert or another finding.
+// listFindings returns the failures that no alert reports, the most likely first. If the inputs continue for long
+// enough to show that a failure did not become an alert, the failure is listed only for excerpts. General rules whose
+// lines all belong to an alert are added to that alert. few are the weak failures, if there is also an alert or another
+// finding.
 func (f *finder) listFindings(c Coverage, outcomes []Outcome, alerts []Alert) (shown, few []Finding) {
 	var all []Finding
 	for _, x := range f.doubted {
@@ -112,7 +112,7 @@ func (f *finder) listFindings(c Coverage, outcomes []Outcome, alerts []Alert) (s
 	}
 	for _, x := range f.openFailures() {
 		if r := x.Rule; (r.Sequence || r.Clear != nil) && !hasComplaint(&x) {
-			continue // a healthy program may log this line
+			continue // a healthy program may also log this line
 		}
 		end, lines := f.rules[x.Rule].earliestEnd(outcomes)
 		switch x := f.judgeFailure(x, c, end); {
@@ -137,16 +137,16 @@ func (f *finder) listFindings(c Coverage, outcomes []Outcome, alerts []Alert) (s
 	return shown, few
 }
 
-// hasComplaint reports whether the lines of an episode report a problem.
+// hasComplaint reports whether a line of an episode looks like the report of a problem.
 func hasComplaint(x *episodes.Episode) bool {
 	return matcher.IsComplaint(string(x.Line)) || matcher.IsComplaint(string(x.First))
 }
 
-// judgeFailure returns why a failure did not become an alert. end is the time until which all
-// inputs with its lines continue; zero if that is not known.
+// judgeFailure determines why a failure did not become an alert. end is the time until which all inputs with its lines
+// continue, or zero if that is not known.
 func (f *finder) judgeFailure(x episodes.Episode, c Coverage, end time.Time) Finding {
 	r := x.Rule
-	x.FiredAt = time.Time{} // the finder's rule fired at the first line, but the original rule did not
+	x.FiredAt = time.Time{} // the variant of the rule fired at the first line, but the original rule did not
 	if x.State == episodes.StateFiring {
 		x.State = episodes.StatePending
 	}
@@ -189,7 +189,7 @@ func (f *finder) judgeFailure(x episodes.Episode, c Coverage, end time.Time) Fin
 	return out
 }
 
-// amountText says what a rule counts.
+// amountText describes what a rule counts, such as lines.
 func amountText(r *rules.Rule) string {
 	switch {
 	case r.DistinctTime() > 0:
@@ -218,7 +218,7 @@ func durationText(d time.Duration) string {
 	return strings.Join(out, " ")
 }
 
-// missingSteps names the steps of a sequence that are not in seen, a bit set of matched steps.
+// missingSteps lists the steps of a sequence that are not in seen, which is a bit set of steps.
 func missingSteps(r *rules.Rule, seen uint64) string {
 	var missing []string
 	for i := range r.Steps {
@@ -258,7 +258,7 @@ func matcherTexts(m *rules.Matcher) []string {
 	return nil
 }
 
-// matchedTexts returns the parts of line that texts and expressions of the rule's steps match.
+// matchedTexts returns the sections of line that texts and expressions of the rule's steps match.
 func matchedTexts(r *rules.Rule, line string) (out []string) {
 	var walk func(m *rules.Matcher)
 	walk = func(m *rules.Matcher) {
@@ -282,10 +282,10 @@ func matchedTexts(r *rules.Rule, line string) (out []string) {
 	return out
 }
 
-// foldFindings removes a finding if all its lines belong to a finding or alert of a better rule, and
-// adds its name there. A better rule is more specific, or enough of its lines were seen.
+// foldFindings removes a finding if all its lines belong to a finding or alert of a better rule, and adds the removed
+// rule's name there. A better rule is more specific, or is one for which enough lines were seen.
 func (f *finder) foldFindings(all []Finding, alerts []Alert) []Finding {
-	weak := map[*rules.Rule]bool{} // whether all findings of a rule are weak, by rule
+	weak := map[*rules.Rule]bool{} // whether all findings of a rule are weak
 	for i := range all {
 		w, known := weak[all[i].Episode.Rule]
 		weak[all[i].Episode.Rule] = all[i].Weak && (w || !known)
@@ -324,7 +324,7 @@ func (f *finder) foldFindings(all []Finding, alerts []Alert) []Finding {
 	return all
 }
 
-// overshadows reports whether b has severity info and a reports a problem of the same object.
+// overshadows reports whether b has severity info and a is about the same object with a higher severity.
 func overshadows(a, b *Finding) bool {
 	y := &b.Episode
 	if findingRank(*a) >= findingRank(*b) || rules.Severity(y.Labels["severity"]) != rules.SeverityInfo || !hasComplaint(&a.Episode) || len(b.Others) > 0 || len(y.Rule.By) == 0 {
@@ -336,7 +336,7 @@ func overshadows(a, b *Finding) bool {
 	return same(a.Episode) || slices.ContainsFunc(a.Others, same)
 }
 
-// joinFindings merges the findings with the same rule and doubt into one. It keeps their order.
+// joinFindings merges findings with the same rule and doubt into one. It keeps the order.
 func joinFindings(all []Finding) (out []Finding) {
 	type kind struct {
 		rule  *rules.Rule
@@ -355,7 +355,7 @@ func joinFindings(all []Finding) (out []Finding) {
 	return out
 }
 
-// moreSpecial reports whether b reads the logs of every program but a does not.
+// moreSpecial reports whether b reads the logs of every program and a does not.
 func moreSpecial(a, b *rules.Rule) bool { return isGeneral(b) && !isGeneral(a) }
 
 // isGeneral reports whether a rule reads the logs of every program.
@@ -363,8 +363,8 @@ func isGeneral(r *rules.Rule) bool {
 	return r.From.Matches(map[string]string{"container": "\x00", "namespace": "\x00", "pod": "\x00"}, false)
 }
 
-// byWeight compares findings. Findings that may still become an alert come first, then those of
-// specific rules, then severe ones, then those with many lines.
+// byWeight compares findings by importance. Findings that may still become an alert come first, then findings of
+// specific rules, then severe findings, then findings with many lines.
 func byWeight(a, b Finding) int {
 	if c := cmp.Or(
 		slices.Compare(a.weaknesses(), b.weaknesses()),
@@ -396,7 +396,8 @@ func findingRank(f Finding) int {
 	return slices.Index([]string{"critical", "warning", "info", "none"}, f.Episode.Labels["severity"])
 }
 
-// weaknesses returns what makes a finding less likely to become an alert, as 0 or 1, worst first.
+// weaknesses returns the properties that make a finding less likely to become an alert, as 0 or 1, the most important
+// property first.
 func (f *Finding) weaknesses() []int {
 	out := make([]int, 5)
 	for i, has := range []bool{f.Weak, f.Doubt == Recovered, f.Doubt == Untrusted, f.Decided, isGeneral(f.Episode.Rule)} {

@@ -12,13 +12,13 @@ import (
 	"crowsnest/rules"
 )
 
-// maxWaiting is the maximum number of hits that wait until all logs have been read, so that
-// they can be merged by time. If there are more, the older half is processed without waiting.
+// maxWaiting is the maximum number of hits that wait until all logs have been read, so that the hits can be merged by
+// time. If there are more, the older half is processed without waiting.
 const maxWaiting = 100_000
 
-// Follower runs the production engine over lines while they are written. The existing lines are
-// history, whose times drive the clock, as in Scan. After the first call of Advance, the clock
-// of this machine is used. A Follower is not safe for concurrent use.
+// Follower runs the production engine over lines while they are written. Lines that exist at the start are history, and
+// their times drive the clock, as in Scan. From the first call of Advance on, the clock of this machine is used. A
+// Follower is not safe for concurrent use.
 type Follower struct {
 	sc      *scanner
 	clock   func() time.Time
@@ -40,23 +40,23 @@ type FollowOptions struct {
 	Scan ScanOptions
 	// Clock returns the time of this machine.
 	Clock func() time.Time
-	// Ordered says that history is in the order of its times, because there is only one log.
+	// Ordered states that the history is in the order of its times, because there is only one log.
 	Ordered bool
-	// Reads reports whether lines of the selected streams can be read. If it is nil, all can.
+	// Reads reports whether lines of the selected streams can be read. If it is nil, all streams can be read.
 	Reads func(rules.Selector) bool
 	// OnAlert is called when an alert fires and when it resolves. It may be nil.
 	OnAlert func(episodes.Episode)
 }
 
-// NewFollower returns a follower before any line.
+// NewFollower returns a follower that has read no line.
 func NewFollower(target Target, opt FollowOptions) *Follower {
 	f := &Follower{sc: newScanner(target, opt.Scan, opt.Reads), clock: opt.Clock, onAlert: opt.OnAlert, ordered: opt.Ordered}
 	f.sc.session.notify = f.noteChange
 	return f
 }
 
-// Take accepts hits of a log in the order of its lines. Their memory must not be reused. read
-// is the time of the newest line that was read; zero if it has none.
+// Take accepts hits of a log in the order of its lines. The follower keeps the hits. read is the time of the newest
+// line that was read, or zero if that line has no time.
 func (f *Follower) Take(file string, hits []matcher.Hit, read time.Time) {
 	if f.live || f.ordered || f.sc.opt.HitsOnly {
 		for i := range hits {
@@ -75,7 +75,7 @@ func (f *Follower) Take(file string, hits []matcher.Hit, read time.Time) {
 	}
 }
 
-// mergeOldest processes the oldest n of the waiting hits, ordered by time.
+// mergeOldest processes the n oldest waiting hits in the order of their times.
 func (f *Follower) mergeOldest(n int) {
 	slices.SortStableFunc(f.waiting, func(a, b waitingHit) int {
 		return cmp.Or(a.hit.Time.Compare(b.hit.Time), strings.Compare(a.file, b.file))
@@ -91,14 +91,14 @@ func (f *Follower) takeHit(file string, hit []matcher.Hit) {
 		f.sc.first = t
 	}
 	if s := f.sc.session; f.live && !f.sc.opt.HitsOnly {
-		// The clock must not be later than lines that other logs may still contain.
+		// The clock must not be ahead of lines that other logs may still contain.
 		s.now = times.Later(s.now, times.Earlier(hit[0].Time, f.clock()))
 	}
 	f.sc.takeHits(file, hit)
 	f.sc.session.resolved = f.sc.session.resolved[:0]
 }
 
-// Advance states that all lines written up to t were read, and draws the conclusions due until then.
+// Advance reports that all lines written up to t were read, and draws the conclusions that are due until then.
 func (f *Follower) Advance(t time.Time) {
 	if !f.live {
 		f.mergeOldest(len(f.waiting))
@@ -112,7 +112,7 @@ func (f *Follower) moveClock(t time.Time) {
 	if f.sc.opt.HitsOnly || !t.After(s.now) {
 		return
 	}
-	if s.now.IsZero() { // there were no hits so far
+	if s.now.IsZero() { // there was no hit until now
 		s.now = t
 	}
 	s.reachTime(t)
@@ -122,7 +122,7 @@ func (f *Follower) moveClock(t time.Time) {
 func (f *Follower) noteChange(x episodes.Episode) {
 	sc := f.sc
 	if sc.ended && (x.StoppedLines() || x.Overflow && x.Rule.Silent > 0) && x.StartsAt.After(sc.report.End) {
-		return // the lines after the end of the input are not known
+		return // this state depends on lines after the end of the input, which are not known
 	}
 	_, open := sc.alerts[x.Fingerprint]
 	switch {
@@ -133,19 +133,19 @@ func (f *Follower) noteChange(x episodes.Episode) {
 	case x.State == episodes.StateResolved && open:
 		delete(sc.alerts, x.Fingerprint)
 		if sc.ended && x.EndsAt.After(sc.report.End) {
-			return // only silence after the end of the input ended the alert
+			return // only the silence after the end of the input ended the alert
 		}
 	default:
 		return
 	}
 	if f.onAlert != nil {
-		x.OnHold, x.WaitsFor = false, nil // before the first Advance nothing is certain, but no source is down
+		x.OnHold, x.WaitsFor = false, nil // before the first call of Advance nothing is certain, but no source is down
 		f.onAlert(x)
 	}
 }
 
-// Finish ends the reading. runOn says that the input has ended, so the clock runs on until
-// every deadline is decided. Otherwise nothing more is concluded. The report lists no alerts.
+// Finish ends the reading. If runOn is set, the input has ended, so the clock runs on until every deadline has passed.
+// Otherwise nothing more is concluded. The report lists no alerts.
 func (f *Follower) Finish(runOn bool) Report {
 	sc := f.sc
 	f.mergeOldest(len(f.waiting))

@@ -16,18 +16,19 @@ import (
 
 // Input is one recorded log.
 type Input struct {
-	Name   string // name in reports: a path or "-"
+	Name   string // name of the input in reports, which is a path or "-"
 	Labels matcher.Labels
-	// Derive returns the labels if it is not nil; Labels is then not used. So the labels of
-	// 200,000 inputs do not have to be in memory at the same time.
+	// Derive, if it is not nil, returns the labels, and Labels is not used. With it, the labels of 200,000 inputs do
+	// not have to be in memory at the same time.
 	Derive func() matcher.Labels
-	// Exact says that Labels are all labels, so a selector that requires another label does not match.
+	// Exact states that Labels are all labels of the stream. Then a selector that requires another label does not
+	// match.
 	Exact bool
-	// Size is the approximate number of bytes that Open returns; 0 if it is unknown. It is used
-	// for progress and the size of buffers.
+	// Size is the approximate number of bytes that Open returns, or 0 if it is unknown. It is used for progress and for
+	// the size of buffers.
 	Size int64
-	// Until is a time after the newest line; zero if none is known. If it is earlier than now,
-	// it determines the year of times without a year.
+	// Until is a time after the newest line, or zero if none is known. If it is before now, it determines the year of
+	// timestamps without a year.
 	Until time.Time
 	// Open returns a reader of the decompressed bytes. It is called once per scan.
 	Open func() (io.ReadCloser, error)
@@ -41,7 +42,7 @@ func (in *Input) StreamLabels() matcher.Labels {
 	return in.Labels
 }
 
-// Latest returns the time that determines the year of times without a year.
+// Latest returns the time that determines the year of timestamps without a year.
 func (in *Input) Latest(now time.Time) time.Time {
 	if in.Until.IsZero() {
 		return now
@@ -50,78 +51,78 @@ func (in *Input) Latest(now time.Time) time.Time {
 }
 
 const (
-	// minBlock and maxBlock are the limits of the size of one read from a large input.
+	// minBlock and maxBlock are the minimum and maximum size of one read from a large input.
 	maxBlock = 512 << 10
 	minBlock = 32 << 10
 	// smallBlock is the size of one read from a small input.
 	smallBlock = 4 << 10
-	// maxAheadBytes is the maximum number of bytes, of all inputs, that are scanned speculatively.
+	// maxAheadBytes is the maximum number of bytes, over all inputs, that are scanned speculatively.
 	maxAheadBytes = 64 << 20
-	// maxOpen is the maximum number of inputs that are open, with blocks in memory, while hits
-	// are merged. If there are more inputs, their hits are stored in a temporary file.
+	// maxOpen is the maximum number of inputs that are open, with blocks in memory, while hits are merged. If there are
+	// more inputs, their hits are stored in a temporary file.
 	maxOpen = 256
 )
 
-// blocksAhead returns how many blocks of each input are scanned at the same time. With fewer
-// blocks, the cores would wait for the block whose hits are needed next.
+// blocksAhead returns the number of blocks of each input that are scanned at the same time. With fewer blocks, cores
+// would be idle while the next hits are computed.
 func blocksAhead(inputs int) int {
 	cores := runtime.GOMAXPROCS(0)
 	return min(max(32*cores/max(1, inputs), cores+1), 4*cores, max(1, maxAheadBytes/(minBlock*max(1, inputs))))
 }
 
-// reader reads an input and returns its hits in the order of the lines. It scans blocks on all
-// cores, ahead of the block whose hits are being consumed.
+// reader reads an input and returns its hits in the order of the lines. It scans blocks on all cores, ahead of the
+// block whose hits are being consumed.
 type reader struct {
 	in     Input
 	prog   *matcher.Program
 	opt    matcher.StreamOptions
 	stream *matcher.Stream // nil before the first read, and after the last one
 	now    time.Time       // time for lines without a timestamp
-	ahead  int             // maximum number of blocks scanned at the same time
+	ahead  int             // maximum number of blocks that are scanned at the same time
 	size   int             // size of a block in bytes
-	wait   func()          // called before each read; may be nil
+	wait   func()          // called before each read that may block; may be nil
 	// complaints is ScanOptions.OnComplaints.
 	complaints func(*matcher.Stream, []matcher.Complaint)
-	hitsOnly   bool // see ScanOptions.HitsOnly
+	hitsOnly   bool // ScanOptions.HitsOnly
 
 	rc      io.ReadCloser
 	lines   *wholelines.Reader
-	held    [][]byte // blocks that were read but are not being scanned yet
+	held    [][]byte // blocks that were read and are not being scanned yet
 	blocks  []*block // blocks that are being scanned, in order
-	current *block   // block of the current hits; nil if there are none
+	current *block   // block of the available hits; nil if there are none
 	free    []*matcher.Buffer
-	began   bool // whether the stream has scanned a block
+	began   bool // whether the scan of a block was started
 	done    bool // whether the input was read to its end
 	flushed bool
 	err     error // error that ended the reading
 	hits    []matcher.Hit
 	bytes   int64     // number of bytes read so far
-	timed   bool      // whether a line of the blocks so far has a timestamp
-	first   time.Time // time of the first line that states one
+	timed   bool      // whether a line read so far has a timestamp
+	first   time.Time // time of the first line that has a timestamp
 	taken   int64     // number of consumed hits
 	failed  error     // error that find returned
 	tail    []byte    // end of the last block, at most maxTail bytes
 
 	released bool             // whether everything was read and the memory is released
-	counted  matcher.Counters // counters of the stream after its release
+	counted  matcher.Counters // counters of the stream, set when the stream is released
 }
 
-// readers creates the readers of inputs that are open at the same time.
+// readers creates the readers of all inputs that are open at the same time.
 type readers struct {
 	prog        *matcher.Program
 	opt         ScanOptions
 	ahead, size int
 }
 
-// block is a part of an input that is scanned separately.
+// block is a section of an input that is scanned separately.
 type block struct {
 	data   []byte
 	lines  int64
-	stream *matcher.Stream // nil for the reader's stream
+	stream *matcher.Stream // speculative stream; nil if the reader's own stream scans the block
 	buf    *matcher.Buffer // buffer for hits
 	hits   []matcher.Hit
 	timed  bool      // whether a line has a timestamp; not set if an earlier block has one
-	first  time.Time // time of the first line that states one; valid if timed is set
+	first  time.Time // time of the first line with a timestamp; valid if timed is set
 	ready  chan struct{}
 }
 
@@ -189,7 +190,7 @@ func (r *reader) outcome() Outcome {
 // maxTail is the number of bytes at the end of an input in which the last time is searched for.
 const maxTail = 2 << 10
 
-// lastTime returns the time of the last line with a parseable timestamp; zero if there is none.
+// lastTime returns the time of the last line with a valid timestamp, or zero if there is none.
 func lastTime(lines []byte, now time.Time) time.Time {
 	for _, line := range slices.Backward(bytes.Split(lines, []byte("\n"))) {
 		if t, ok := matcher.TimeOf(bytes.TrimRight(line, "\r"), now); ok {
@@ -199,7 +200,7 @@ func lastTime(lines []byte, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// readBlock stores the hits of the next block. It returns false at the end of the input.
+// readBlock makes the hits of the next block available. It returns false at the end of the input.
 func (r *reader) readBlock() (more bool, err error) {
 	if r.stream == nil {
 		r.stream = matcher.NewStream(r.in.StreamLabels(), r.opt)
@@ -225,7 +226,7 @@ func (r *reader) readBlock() (more bool, err error) {
 	return false, err
 }
 
-// freeHits makes the memory of the hits available for further blocks.
+// freeHits makes the memory of the available hits reusable for further blocks.
 func (r *reader) freeHits() {
 	if r.current != nil {
 		r.lines.Release(r.current.data)
@@ -234,8 +235,8 @@ func (r *reader) freeHits() {
 	}
 }
 
-// readAhead reads further blocks while data are available without waiting. It does not wait, so
-// that lines from a pipe are not delayed by later lines.
+// readAhead reads further blocks while data are available without waiting. Waiting would delay the hits of lines from a
+// pipe until later lines arrive.
 func (r *reader) readAhead() {
 	for full := true; !r.done && len(r.blocks) < r.ahead && (full || len(r.blocks) == 0); {
 		if r.wait != nil && len(r.blocks) == 0 {
@@ -252,7 +253,7 @@ func (r *reader) readAhead() {
 				err = nil
 			}
 			r.err = errors.Join(err, r.rc.Close())
-			r.rc = nil // releases its buffers
+			r.rc = nil // releases the buffers of the reader
 		}
 	}
 	if r.done {
@@ -260,11 +261,11 @@ func (r *reader) readAhead() {
 	}
 }
 
-// maxHeld is the maximum number of blocks held until the first time of an input is found.
+// maxHeld is the maximum number of blocks that are held until the first timestamp of an input is found.
 const maxHeld = 16
 
-// holdBlock starts to scan a block. If no line so far states a time, it holds the block while
-// more data can be read without waiting, because lines before the first time get that time.
+// holdBlock starts to scan a block. While no line read so far has a timestamp, it holds the block as long as more data
+// can be read without waiting. The reason is that lines before the first timestamp get the time of that timestamp.
 func (r *reader) holdBlock(data []byte, more bool) {
 	if len(data) > 0 {
 		r.held = append(r.held, data)
@@ -281,8 +282,8 @@ func (r *reader) holdBlock(data []byte, more bool) {
 	r.held = r.held[:0]
 }
 
-// startScan scans a block in the background. It scans the first block synchronously, because
-// the lines of that block determine the format.
+// startScan scans a block in the background. It scans the first block synchronously, because the lines of that block
+// determine the format.
 func (r *reader) startScan(data []byte) {
 	b := &block{data: data, buf: r.buffer(), lines: int64(bytes.Count(data, []byte("\n"))), ready: make(chan struct{})}
 	if data[len(data)-1] != '\n' {
@@ -316,7 +317,7 @@ func (r *reader) startScan(data []byte) {
 	}()
 }
 
-// firstTime returns the time of the first line with a parseable timestamp.
+// firstTime returns the time of the first line with a valid timestamp.
 func firstTime(lines []byte, now time.Time) (t time.Time, ok bool) {
 	for line := range bytes.Lines(lines) {
 		if t, ok = matcher.TimeOf(bytes.TrimRight(line, "\r\n"), now); ok {
@@ -326,8 +327,8 @@ func firstTime(lines []byte, now time.Time) (t time.Time, ok bool) {
 	return time.Time{}, false
 }
 
-// searchedLines is the number of lines in a block that are searched for words that report a
-// problem, if the level of the line does not.
+// searchedLines is the maximum number of lines in a block that are searched for words that report a problem. Lines
+// whose level reports a problem are not counted.
 const searchedLines = 500
 
 // buffer returns an unused buffer for the hits of one block.
@@ -346,15 +347,15 @@ func (r *reader) buffer() *matcher.Buffer {
 	return new(matcher.Buffer)
 }
 
-// reportComplaints passes on the lines of a block that report a problem and match no rule.
+// reportComplaints passes the lines of a block that report a problem and match no rule to ScanOptions.OnComplaints.
 func (r *reader) reportComplaints(buf *matcher.Buffer) {
 	if len(buf.Complaints()) > 0 {
 		r.complaints(r.stream, buf.Complaints())
 	}
 }
 
-// completeBlock waits for the oldest block and stores its hits. If the speculative scan of the
-// block started from a wrong state, take scans the block again.
+// completeBlock waits for the oldest block and makes its hits available. If the speculative scan of the block started
+// from a wrong state, the block is scanned again.
 func (r *reader) completeBlock() {
 	b := r.blocks[0]
 	r.blocks, r.current = r.blocks[1:], b

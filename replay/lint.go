@@ -12,8 +12,8 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// Untested returns a warning for each `clear` and `unless` of a pack that no line of the rule's tests
-// matches. It returns an error if a rule cannot be compiled.
+// Untested returns a warning for each `clear` and `unless` of a pack that no line in the rule's tests matches. It
+// returns an error if a rule cannot be compiled.
 func Untested(all []*rules.Rule) (rules.Problems, error) {
 	type outcome struct {
 		problems rules.Problems
@@ -56,7 +56,7 @@ func untestedParts(r *rules.Rule) (out rules.Problems, err error) {
 	return out, nil
 }
 
-// dropTested removes from missing the parts of a rule that a line of its tests matches.
+// dropTested removes from missing the parts of a rule that a line in its tests matches.
 func dropTested(missing map[matcher.Part]bool, r *rules.Rule) error {
 	set, program, err := ruleAlone(r)
 	if err != nil {
@@ -86,8 +86,8 @@ func dropTested(missing map[matcher.Part]bool, r *rules.Rule) error {
 	return nil
 }
 
-// UnknownLabels returns a warning for each rule whose `from` requires a label that is neither
-// in known nor in the streams of the rule's tests. Such a rule probably never matches.
+// UnknownLabels returns a warning for each rule whose `from` requires a label that occurs neither in known nor in the
+// streams of the rule's tests. Such a rule probably never matches.
 func UnknownLabels(all []*rules.Rule, known []string) (out rules.Problems) {
 	known = slices.Compact(slices.Sorted(slices.Values(slices.Concat(known, rules.DefaultIdentity, matcher.DefaultIgnoreLabels))))
 	for _, r := range all {

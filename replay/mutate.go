@@ -10,14 +10,14 @@ import (
 	"crowsnest/rules"
 )
 
-// mutant is a rule with one part removed or loosened.
+// mutant is a copy of a rule with one key or condition removed or loosened.
 type mutant struct {
 	part string
 	rule rules.Rule
 }
 
-// mutateRule runs the tests of a rule with each of its mutants. It returns the number of
-// mutants, and those for which all tests pass.
+// mutateRule runs the tests of a rule with each of its mutants. It returns the number of mutants, and the mutants for
+// which all tests pass.
 func mutateRule(r *rules.Rule, run *regexp.Regexp) (int, []Survivor, error) {
 	all := listMutants(r)
 	var out []Survivor
@@ -36,7 +36,7 @@ func mutateRule(r *rules.Rule, run *regexp.Regexp) (int, []Survivor, error) {
 	return len(all), out, nil
 }
 
-// listMutants returns a mutant for each part of a rule that can be removed or loosened.
+// listMutants returns a mutant for each key and condition of a rule that can be removed or loosened.
 func listMutants(r *rules.Rule) []mutant {
 	m := &mutator{rule: r}
 	m.addMutant("from", func(x *rules.Rule) { *x = *r.WithFrom(r.From, rules.Selector{}) })
@@ -66,23 +66,23 @@ func listMutants(r *rules.Rule) []mutant {
 	return m.out
 }
 
-// without returns a copy of a list that lacks the member i.
+// without returns a copy of a list without the element i.
 func without[T any](list []T, i int) []T { return slices.Delete(slices.Clone(list), i, i+1) }
 
-// changeStep returns a step that can be changed without a change of other rules.
+// changeStep copies step i of a rule and returns the copy, which can be changed without changing other rules.
 func changeStep(x *rules.Rule, i int) *rules.Step {
 	x.Steps = slices.Clone(x.Steps)
 	return &x.Steps[i]
 }
 
-// copyPart returns a part that can be changed without a change of other rules.
+// copyPart replaces a part by a copy and returns the copy, which can be changed without changing other rules.
 func copyPart(part **rules.ClearOrUnless) *rules.ClearOrUnless {
 	a := **part
 	*part = &a
 	return &a
 }
 
-// mutateCauses removes each cause, and each label that its alerts must share with the rule.
+// mutateCauses removes each cause, and each label that must be equal in the cause's alerts.
 func (m *mutator) mutateCauses() {
 	for i, c := range m.rule.Causes {
 		name := "symptom_of " + c.Alert
@@ -97,7 +97,7 @@ func (m *mutator) mutateCauses() {
 			change(name+".same", func(x *rules.Cause) { x.Same = []string{} })
 		}
 		for k, label := range c.Same {
-			if !slices.Contains(rules.DefaultIdentity, label) { // identity labels agree in any case
+			if !slices.Contains(rules.DefaultIdentity, label) { // identity labels are always compared
 				change(name+".same "+label, func(x *rules.Cause) { x.Same = without(c.Same, k) })
 			}
 		}
@@ -118,7 +118,7 @@ func (m *mutator) addMutant(part string, change func(*rules.Rule)) {
 	m.out = append(m.out, x)
 }
 
-// mutateScalars loosens the numbers and durations of the rule.
+// mutateScalars loosens the numbers and durations of a rule.
 func (m *mutator) mutateScalars() {
 	r := m.rule
 	if r.Count > 1 {
@@ -155,7 +155,7 @@ func (m *mutator) mutateScalars() {
 func removeBy(x *rules.Rule, i int) {
 	name := x.By[i]
 	x.By = without(x.By, i)
-	// CapturedNames must begin with the names of the key, so this name moves to its end.
+	// CapturedNames must begin with the names in `by`. The name is removed from `by`, so it moves to the end.
 	isName := func(s string) bool { return s == name }
 	x.CapturedNames = append(slices.DeleteFunc(slices.Clone(x.CapturedNames), isName), name)
 	for _, part := range []**rules.ClearOrUnless{&x.Clear, &x.Unless} {
@@ -166,7 +166,7 @@ func removeBy(x *rules.Rule, i int) {
 	}
 }
 
-// mutatePart removes or loosens a, which is the clear or unless matcher that find returns.
+// mutatePart removes or loosens a, the clear or unless matcher. find returns the field of a rule that holds it.
 func (m *mutator) mutatePart(name string, a *rules.ClearOrUnless, find func(*rules.Rule) **rules.ClearOrUnless) {
 	if a == nil {
 		return
@@ -189,10 +189,10 @@ func (m *mutator) mutatePart(name string, a *rules.ClearOrUnless, find func(*rul
 	}
 }
 
-// anything is an expression for a matcher whose only part was removed.
+// anything is an expression that every line matches, for a matcher whose only condition was removed.
 var anything = literals.MustExpression(``)
 
-// mutateMatcher removes each part of a matcher in turn.
+// mutateMatcher removes each condition of a matcher in turn.
 func (m *mutator) mutateMatcher(name string, c rules.Matcher, set func(*rules.Rule, rules.Matcher)) {
 	change := func(part string, f func(*rules.Matcher)) {
 		m.addMutant(part, func(x *rules.Rule) {
@@ -231,7 +231,7 @@ func (m *mutator) mutateMatcher(name string, c rules.Matcher, set func(*rules.Ru
 	}
 	change(name+".not", func(b *rules.Matcher) { b.Not = nil })
 	for i := range c.Not.Any {
-		if len(c.Not.Any) > 1 { // the tests must need each branch of `not`
+		if len(c.Not.Any) > 1 { // a test must fail without each branch of `not`
 			change(fmt.Sprintf("%s.not.any[%d]", name, i+1), func(b *rules.Matcher) {
 				n := *c.Not
 				n.Any = without(n.Any, i)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// WriteText writes the outcome as text: failures with the difference between expected and
-// actual alerts, the parts that no test protects, and a last line with counts.
+// WriteText writes the results as text. These are the failures with the difference between expected and actual alerts,
+// the parts of rules that no test protects, and a last line with counts.
 func (r TestReport) WriteText(w io.Writer, verbose bool) error {
 	var b strings.Builder
 	for _, t := range r.Results {
@@ -62,8 +62,8 @@ type junitFailure struct {
 	Text    string `xml:",chardata"`
 }
 
-// WriteJUnit writes the outcome as JUnit XML. It has a suite for each file, and a case for each
-// test and each part that no test protects.
+// WriteJUnit writes the results as JUnit XML. There is a suite for each file, and a case for each test and for each
+// part of a rule that no test protects.
 func (r TestReport) WriteJUnit(w io.Writer) error {
 	var all junitSuites
 	index := map[string]int{}

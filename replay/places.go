@@ -13,14 +13,14 @@ import (
 	"crowsnest/rules"
 )
 
-// FileLabel is a label that distinguishes inputs from unknown places, if there are several. It
-// is part of a key that lacks a value of the rule's `by`, because the same key in another file
-// may be another failure. A key with all values is the same failure in all files.
+// FileLabel is a label that distinguishes inputs from unknown places, if there are several. It is part of a key that
+// lacks a value of the rule's `by`, because the same key in another file may be another failure. A key with all values
+// means the same failure in all files.
 const FileLabel = "file"
 
 var scanIdentity = append(slices.Clone(rules.DefaultIdentity), FileLabel)
 
-// places assigns hits of inputs from unknown places to keys. It also remembers lines of other
+// places adds FileLabel to hits of inputs from unknown places where it is needed. It also remembers lines of other
 // files that may have ended a failure.
 type places struct {
 	unfiled [256]unfiled
@@ -28,22 +28,21 @@ type places struct {
 	ends    map[*rules.Rule][]ending
 }
 
-// unfiled is labels with and without FileLabel.
+// unfiled is the same labels with and without FileLabel.
 type unfiled struct{ original, labels matcher.Labels }
 
-// ending is the newest clear line of a rule in one file with certain values of `by`.
+// ending is the newest clear line of a rule in one file, with the line's values of `by`.
 type ending struct {
 	at     time.Time
 	file   string
 	values []string
 }
 
-// maxEndings is the maximum number of clear lines that are remembered for a rule.
+// maxEndings is the maximum number of clear lines that are remembered for each rule.
 const maxEndings = 256
 
-// keyedHits returns hits of one input as the engine needs them. Hits whose key is the same in
-// every file have no FileLabel. Hits of clear and unless are returned twice, with and without
-// it. The result is valid until the next call.
+// keyedHits prepares hits of one input for the engine. Hits whose key has all values lose FileLabel. Hits of clear and
+// unless are returned twice, with and without FileLabel. The result is valid until the next call.
 func (p *places) keyedHits(hits []matcher.Hit) []matcher.Hit {
 	file := hits[0].Labels[FileLabel]
 	if file == "" {
@@ -56,7 +55,7 @@ func (p *places) keyedHits(hits []matcher.Hit) []matcher.Hit {
 		case h.Part < 0:
 			p.noteClear(&h, file)
 			p.hits = append(p.hits, h)
-			h.ID, h.Labels = ^h.ID, labels // the other ID prevents that the hit is taken for a repetition
+			h.ID, h.Labels = ^h.ID, labels // with the same ID, the second hit would count as a repetition
 		case !slices.Contains(h.Values[:len(h.Rule.By)], ""):
 			h.Labels = labels
 		}
@@ -65,8 +64,8 @@ func (p *places) keyedHits(hits []matcher.Hit) []matcher.Hit {
 	return p.hits
 }
 
-// withoutFile returns labels without FileLabel. It usually returns the same map for the same
-// labels, because engines cache what they derive from a map.
+// withoutFile returns labels without FileLabel. For the same labels it usually returns the same map, because engines
+// cache values by the address of the map.
 func (p *places) withoutFile(labels matcher.Labels) matcher.Labels {
 	address := reflect.ValueOf(labels).Pointer()
 	x := &p.unfiled[address/64%uintptr(len(p.unfiled))]
@@ -98,8 +97,8 @@ func (p *places) noteClear(h *matcher.Hit, file string) {
 	}
 }
 
-// endedElsewhere returns a line of another file that ended a failure, if both files are from one place.
-// follows reports whether all lines of file are later than those of other.
+// endedElsewhere returns a line of another file that ended a failure, provided that both files are from the same place.
+// follows reports whether all lines of file are later than all lines of other.
 func (p *places) endedElsewhere(x *episodes.Episode, follows func(file, other string) bool) (e ending, ok bool) {
 	file := x.Labels[FileLabel]
 	if file == "" || x.StoppedLines() {
@@ -109,7 +108,8 @@ func (p *places) endedElsewhere(x *episodes.Episode, follows func(file, other st
 		if next.file == file || !next.at.After(x.LastSeen) || !next.concernsEpisode(x) || ok && !next.at.Before(e.at) {
 			continue
 		}
-		// Logs of one process never overlap, so the order of the two files is known.
+		// For keys that name a process, the order of the files need not be checked, because logs of one process never
+		// overlap.
 		if !slices.ContainsFunc(x.Rule.By, func(name string) bool { return isProcess[name] && x.Labels[name] == "" }) || follows(next.file, file) {
 			e, ok = next, true
 		}
@@ -117,13 +117,14 @@ func (p *places) endedElsewhere(x *episodes.Episode, follows func(file, other st
 	return e, ok
 }
 
-// String returns the file and the time of the line.
+// String returns the file and the time of the line, for people.
 func (e *ending) String() string { return e.file + " at " + e.at.UTC().Format(time.RFC3339) }
 
 // isProcess contains the labels that identify one process of a program.
 var isProcess = map[string]bool{"pod": true, "node": true, "node_name": true}
 
-// concernsEpisode reports whether no value of the clear line differs from that of the episode.
+// concernsEpisode reports whether the clear line and the episode have no different values for a name in `same`. An
+// absent value equals every value.
 func (e *ending) concernsEpisode(x *episodes.Episode) bool {
 	for i, name := range x.Rule.By {
 		if v, of := e.values[i], x.Labels[name]; v != of && v != "" && of != "" && slices.Contains(x.Rule.Clear.Same, name) {

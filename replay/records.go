@@ -11,16 +11,16 @@ type Target struct {
 	Program *matcher.Program
 }
 
-// Records calls yield with recorded lines, one by one, ordered by time. It returns the first
-// error of reading or of yield. All records of a stream are passed with the same Stream.
+// Records calls yield with recorded lines, one by one, in the order of their times. It returns the first error of
+// reading or of yield. All records of a stream are passed with the same Stream.
 type Records func(yield func(s *matcher.Stream, rec matcher.Record) error) error
 
-// ScanRecords runs several sets of rules over recorded lines with the production engine, which it reads
-// once. After a read error it also returns the reports about the lines before it.
+// ScanRecords runs the production engine with several sets of rules over recorded lines, which it reads once. After a
+// read error it also returns the reports about the lines before the error.
 func ScanRecords(targets []Target, read Records, opt ScanOptions) ([]Report, error) {
 	type stream struct {
 		lines, bytes int64
-		of           []*matcher.Stream // stream for each target
+		of           []*matcher.Stream // one stream for each target
 	}
 	scanners := make([]*scanner, len(targets))
 	for i, t := range targets {

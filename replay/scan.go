@@ -23,52 +23,53 @@ import (
 
 // ScanOptions configures a scan.
 type ScanOptions struct {
-	// Lenient says that a label which an input lacks satisfies every selector.
+	// Lenient states that a label that an input lacks satisfies every condition of a selector.
 	Lenient bool
-	// UntilEOF says that the clock stops at the end of the input, and not at the last deadline.
+	// UntilEOF states that the clock stops at the end of the input. Otherwise the clock runs on until the last
+	// deadline.
 	UntilEOF bool
-	// Now is the time for lines without a timestamp. It also determines the year of timestamps
-	// without a year, unless Until of the input is earlier.
+	// Now is the time for lines without a timestamp. It also determines the year of timestamps without a year, unless
+	// the input's Until is earlier.
 	Now time.Time
-	// Redactor hides secrets in alerts. If it is nil, they are shown.
+	// Redactor hides secrets in alerts. If it is nil, secrets are not hidden.
 	Redactor *redact.Redactor
-	// End is the time up to which the input is complete. Zero stands for the time of the last line.
+	// End is the time up to which the input is complete. Zero means the time of the last line.
 	End time.Time
-	// OnHits is called with all hits in the order of time; each call gets hits of one input. It
-	// must not modify them. Their lines and values are valid until it returns. It may be nil.
+	// OnHits is called with all hits in the order of time. Each call gets hits of one input. The function must not
+	// modify the hits. Their lines and values are valid until it returns. It may be nil.
 	OnHits func(file string, hits []matcher.Hit)
-	// OnWait is called before a read that may block, after OnHits had all earlier hits. It may be nil.
+	// OnWait is called before a read that may block. At that time OnHits has received all earlier hits. It may be nil.
 	OnWait func(Progress)
-	// OnComplaints is called with the lines in a block that report a problem but match no rule,
-	// in the order of the blocks of an input. It may be called concurrently for different
-	// inputs. It must not keep the lines. It may be nil.
+	// OnComplaints is called with the lines in a block that report a problem but match no rule, in the order of the
+	// blocks of an input. It may be called concurrently for different inputs. It must not keep references to the lines.
+	// It may be nil.
 	OnComplaints func(s *matcher.Stream, lines []matcher.Complaint)
-	// Findings says whether to list failures that did not become an alert.
+	// Findings states whether failures that did not become an alert are listed.
 	Findings bool
-	// HitsOnly says that only OnHits is called. The scan draws no conclusions, and the report
-	// contains neither alerts nor rules.
+	// HitsOnly states that the scan only calls OnHits. It draws no conclusions, and the report contains neither alerts
+	// nor rules.
 	HitsOnly bool
-	// Reads reports whether there may be lines of the selected streams. Without them nothing is
-	// concluded from their absence. If it is nil, all streams may have lines. Only ScanRecords uses it.
+	// Reads reports whether lines of the selected streams may exist. If it returns false, nothing is concluded from
+	// their absence. If it is nil, lines of all streams may exist. Only ScanRecords uses it.
 	Reads func(rules.Selector) bool
 }
 
-// Progress is how much of the input a scan has read.
+// Progress states how much of the input a scan has read.
 type Progress struct {
 	Bytes, Hits int64
 }
 
-// Alert is an alert raised by recorded lines.
+// Alert is an alert that recorded lines raise.
 type Alert struct {
-	// Episode is the last state that follows from the lines. An alert is firing if only silence
-	// after the end of the input would resolve it.
+	// Episode is the last state that follows from the lines. If only silence after the end of the input would resolve
+	// an alert, it is firing.
 	Episode episodes.Episode
-	// Fired is the event time at which the alert would have been notified.
+	// Fired is the event time at which a receiver would have been notified of the alert.
 	Fired time.Time
-	// Also has the meaning of Finding.Also.
+	// Also are the names of other rules about the same failure, as in Finding.Also.
 	Also []string
-	// Assumes is a clause about something that the lines do not show, for example that the
-	// failure continues after them. It is "" if nothing is assumed.
+	// Assumes is a clause about a condition that the lines do not show, for example that the failure continues after
+	// them. It is "" if nothing is assumed.
 	Assumes string
 }
 
@@ -81,15 +82,15 @@ type RuleReport struct {
 	Lines    int64 // number of lines that matched
 	Episodes int   // number of episodes, including those that did not fire
 	Alerts   int
-	// Notifications is the number of notifications to a receiver without grouping: one for the
+	// Notifications is the number of notifications that a receiver without grouping gets. These are one for the
 	// beginning and one for the end of each alert.
 	Notifications int
 }
 
-// Report is the outcome of a scan.
+// Report is the result of a scan.
 type Report struct {
 	Alerts  []Alert // first maxAlerts alerts, sorted by firing time
-	Omitted int     // number of further alerts
+	Omitted int     // number of further alerts, which are not in Alerts
 	Rules   []RuleReport
 	Inputs  int
 	Lines   int64
@@ -98,52 +99,52 @@ type Report struct {
 	Start   time.Time // event time of the first hit; zero if there is none
 	End     time.Time // event time of the end of the input
 	Dropped int64     // number of physical lines that were not evaluated
-	// Untimed are names of inputs, probably not logs, whose first lines have no parseable timestamp.
+	// Untimed are the names of inputs whose first lines have no valid timestamp. These are probably no logs.
 	Untimed []string
-	Empty   int // number of inputs without a line
-	// Outcomes are the outcomes of the inputs, in the order of the inputs.
+	Empty   int // number of inputs without lines
+	// Outcomes are the results of reading the inputs, in the order of the inputs.
 	Outcomes []Outcome
-	// Ignored counts matching lines whose namespace an infrastructure rule does not trust. It
-	// is set only if matcher.CompileOpen compiled the program.
+	// Ignored counts matching lines whose namespace an infrastructure rule does not trust. It is set only for a program
+	// of matcher.CompileOpen.
 	Ignored map[Ignored]int64
-	// Findings are failures that lines show but that did not become an alert, the most likely
-	// first. They are set only if ScanOptions.Findings is.
+	// Findings are failures that lines show but that did not become an alert, the most likely first. They are set only
+	// if ScanOptions.Findings is set.
 	Findings []Finding
-	// Few are failures with far fewer lines than required, if there is also an alert or a finding.
+	// Few are failures with far fewer lines than required. They are set only if there is also an alert or a finding.
 	Few []Finding
-	// FindingsOmitted is the number of state changes of further failures beyond maxFound.
+	// FindingsOmitted is the number of state changes of failures beyond maxFound.
 	FindingsOmitted int
-	// Covered is the time that the lines cover.
+	// Covered is the time from the first to the last line.
 	Covered Coverage
-	// Undecided counts open failures that do not fire, because no input has the lines that end them.
+	// Undecided counts open failures that do not fire because no input can have the lines that would end them.
 	Undecided map[Undecided]int
 }
 
 // Outcome is the result of reading one input.
 type Outcome struct {
 	Lines int64
-	// Understood is the number of lines of known format; zero if no line has a timestamp.
+	// Understood is the number of lines in a known format. It is zero if no line has a timestamp.
 	Understood int64
 	Hits       int64
-	Truncated  int64 // number of lines whose end was not read
-	// From and Until are the times of the first and the last line that state one; zero without one.
+	Truncated  int64 // number of lines that were cut off at the end of the input
+	// From and Until are the times of the first and the last line with a timestamp. They are zero if there is none.
 	From, Until time.Time
 	Err         error // error that ended the reading
 }
 
-// Undecided is a rule and a selector of streams that no input has.
+// Undecided is a rule with a selector of streams of which there is no input.
 type Undecided struct{ Rule, From string }
 
-// Ignored is a rule and a namespace that it does not trust.
+// Ignored is a rule with a namespace that the rule does not trust.
 type Ignored struct{ Rule, Namespace string }
 
-// Scan reads the inputs, merges them by event time, and runs the production engine over them.
-// It omits inputs that cannot be read, and the error names the first of them.
+// Scan reads the inputs, merges their lines by event time, and runs the production engine over them. It omits inputs
+// that cannot be read. Then the error names the first of these inputs.
 func Scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions) (Report, error) {
 	return scanInputs(set, prog, inputs, opt, maxOpen)
 }
 
-// scanInputs scans the inputs. It keeps no more than most of them open while it merges their hits.
+// scanInputs scans the inputs. While it merges their hits, it keeps at most most of them open.
 func scanInputs(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions, most int) (Report, error) {
 	sc := newScanner(Target{set, prog}, opt, Reads(set, inputs, opt.Lenient))
 	sc.report.Inputs = len(inputs)
@@ -175,10 +176,10 @@ func scanInputs(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanO
 	return sc.report, joinBounded(sc.errs)
 }
 
-// Reads returns a function that reports whether an input can have lines of a selector in the
-// rules. lenient has the meaning of ScanOptions.Lenient.
+// Reads returns a function that reports whether an input can have lines of a selector in the rules. lenient is the
+// value of ScanOptions.Lenient.
 func Reads(set *rules.Set, inputs []Input, lenient bool) func(rules.Selector) bool {
-	var rest []rules.Selector   // selectors that match none of the inputs seen so far
+	var rest []rules.Selector   // selectors that match no input that was checked so far
 	unread := map[string]bool{} // names of the selectors in rest
 	add := func(from rules.Selector) {
 		if name := from.String(); !unread[name] {
@@ -222,10 +223,10 @@ func joinBounded(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// maxAlerts is the maximum number of alerts in a report, which is in memory.
+// maxAlerts is the maximum number of alerts in a report, because a report is in memory.
 const maxAlerts = 5_000
 
-// notKept is used as index of an open alert that is not in the report.
+// notKept replaces the index of an open alert that is not in the report.
 const notKept = -1
 
 type scanner struct {
@@ -235,16 +236,16 @@ type scanner struct {
 	session  *session
 	report   Report
 	alerts   map[episodes.Fingerprint]int // index in the report of each open alert, by fingerprint
-	began    bool                         // whether the first hit of each input was found
+	began    bool                         // whether the search for the first hit of each input is complete
 	ended    bool                         // whether the clock runs beyond the end of the input
-	live     bool                         // whether a Follower moves the clock, instead of lines
+	live     bool                         // whether a Follower moves the clock, not the times of lines
 	errs     []error
-	untimed  []int     // indices of inputs without timestamps
+	untimed  []int     // indexes of inputs without timestamps
 	first    time.Time // earliest time of the first line of an input
 	last     time.Time // latest time of the last line of an input
 	timeless timeless
-	finder   *finder // nil if findings are not wanted
-	// untrusted finds failures of rules that do not trust their lines; nil without such a line.
+	finder   *finder // finder of findings; nil if findings are not wanted
+	// untrusted finds failures of rules that do not trust their lines. It is nil until there is such a line.
 	untrusted *finder
 	newFinder func() *finder
 	ignored   []matcher.Hit // reused buffer
@@ -253,15 +254,15 @@ type scanner struct {
 
 	inputs []Input
 	seed   maphash.Seed
-	spans  map[uint64][2]time.Time // times of the first and last lines of each file, by hash of the FileLabel; nil until it is needed
+	spans  map[uint64][2]time.Time // times of the first and last line of each file, by hash of the FileLabel; nil until it is needed
 
-	pending       map[episodes.Fingerprint]bool // episodes that have not fired
+	pending       map[episodes.Fingerprint]bool // fingerprints of episodes that have not fired
 	opened        map[string]int                // number of episodes by alert name
 	notifications map[string]int                // number of notifications by alert name
 	fired         map[string]int                // number of alerts by alert name
 }
 
-// newScanner returns a scanner. If reads is nil, lines of all streams are read.
+// newScanner returns a scanner. If reads is nil, lines of all streams may exist.
 func newScanner(target Target, opt ScanOptions, reads func(rules.Selector) bool) *scanner {
 	sc := &scanner{
 		opt: opt, seed: maphash.MakeSeed(), alerts: map[episodes.Fingerprint]int{}, pending: map[episodes.Fingerprint]bool{},
@@ -269,7 +270,7 @@ func newScanner(target Target, opt ScanOptions, reads func(rules.Selector) bool)
 	}
 	cfg := episodes.Config{
 		Redactor: opt.Redactor, Unlabelled: opt.Lenient, Identity: scanIdentity,
-		UpdateEvery: math.MaxInt64, // refreshFiring updates alerts at the end of the input
+		UpdateEvery: math.MaxInt64, // no updates, because refreshFiring updates the alerts at the end
 	}
 	if opt.Findings {
 		sc.newFinder = func() *finder { return newFinder(target, cfg, &sc.timeless, reads) }
@@ -283,7 +284,7 @@ func newScanner(target Target, opt ScanOptions, reads func(rules.Selector) bool)
 	return sc
 }
 
-// openInputs finds the first hits of every input, on all cores, and leaves the inputs open.
+// openInputs searches every input for its first hits, on all cores, and leaves the inputs open.
 func (sc *scanner) openInputs(inputs []Input, readers readers) {
 	for _, in := range inputs {
 		r := readers.newReader(in)
@@ -299,7 +300,8 @@ func (sc *scanner) openInputs(inputs []Input, readers readers) {
 	}
 }
 
-// storeInputs reads every input to its end and stores the hits, one input per core at a time.
+// storeInputs reads every input to its end and stores the hits in a temporary file. It reads one input per core at a
+// time.
 func (sc *scanner) storeInputs(inputs []Input, readers readers, hits *spool) {
 	var mu sync.Mutex
 	all := make([]spooled, len(inputs))
@@ -318,7 +320,7 @@ func (sc *scanner) storeInputs(inputs []Input, readers readers, hits *spool) {
 	}
 }
 
-// noteFirst adds an input that has hits, and records the error that ended its reading.
+// noteFirst adds input i to the merge if it has hits, and records the error that ended its reading.
 func (sc *scanner) noteFirst(i int, f feed, err error) {
 	if err != nil {
 		sc.errs = append(sc.errs, err)
@@ -329,7 +331,7 @@ func (sc *scanner) noteFirst(i int, f feed, err error) {
 	}
 }
 
-// takeNext processes the hits of one input that precede the hits of all others.
+// takeNext processes the hits of one input that come before the hits of all other inputs.
 func (sc *scanner) takeNext() {
 	f := sc.heads[0].feed
 	ok, err := f.find()
@@ -371,8 +373,7 @@ func (sc *scanner) countOutcome(i int, r *reader) {
 	}
 }
 
-// beforeWait calls OnWait before an input is read. It does nothing while the first hits of all
-// inputs are searched concurrently.
+// beforeWait calls OnWait before an input is read. It does nothing during the concurrent search for the first hits.
 func (sc *scanner) beforeWait() {
 	if sc.opt.OnWait == nil || !sc.began {
 		return
@@ -423,8 +424,8 @@ func (sc *scanner) takeHits(file string, hits []matcher.Hit) {
 	}
 }
 
-// splitTrusted separates hits of rules that do not trust their streams from the others, and
-// counts them. untrusted are those whose lines no other rule matches.
+// splitTrusted separates hits of rules that do not trust their streams from the other hits, and counts them. Of these,
+// untrusted contains the hits whose lines no other rule matches.
 func (sc *scanner) splitTrusted(hits []matcher.Hit) (trusted, untrusted []matcher.Hit) {
 	n := 0
 	sc.ignored = sc.ignored[:0]
@@ -434,7 +435,7 @@ func (sc *scanner) splitTrusted(hits []matcher.Hit) (trusted, untrusted []matche
 			if sc.report.Ignored == nil {
 				sc.report.Ignored = map[Ignored]int64{}
 			}
-			if h.Part >= 0 { // a line that ends a failure does not show a failure
+			if h.Part >= 0 { // a line that ends a failure is no evidence of a failure
 				sc.report.Ignored[Ignored{h.Rule.Alert, h.Labels["namespace"]}]++
 			}
 			sc.ignored = append(sc.ignored, *h)
@@ -462,7 +463,7 @@ func (sc *scanner) splitTrusted(hits []matcher.Hit) (trusted, untrusted []matche
 func (sc *scanner) recordAlert(x episodes.Episode) {
 	sc.session.resolved = sc.session.resolved[:0]
 	if sc.ended && (x.StoppedLines() || x.Overflow && x.Rule.Silent > 0) && x.StartsAt.After(sc.report.End) {
-		return // the lines after the end of the input are not known
+		return // this state depends on lines after the end of the input, which are not known
 	}
 	if sc.timeless.endsBySilence(&x) {
 		return
@@ -515,8 +516,8 @@ func (sc *scanner) refreshFiring(end time.Time) {
 	}
 }
 
-// finishClock draws the conclusions that are due at the end of the input. Unless UntilEOF is
-// set, it then lets the clock run on.
+// finishClock draws the conclusions that are due at the end of the input. Unless UntilEOF is set, it then lets the
+// clock run on until the last deadline.
 func (sc *scanner) finishClock() {
 	s := sc.session
 	end := s.now
@@ -526,7 +527,7 @@ func (sc *scanner) finishClock() {
 	end = times.Later(end, sc.last)
 	sc.report.End = end
 	if sc.finder != nil && !sc.first.IsZero() && !sc.finder.first.IsZero() && sc.finder.first.Before(sc.first) {
-		sc.first = sc.finder.first // the lines are not in the order of their times
+		sc.first = sc.finder.first // the lines may not be in the order of their times
 	}
 	sc.report.Covered = Coverage{sc.first, end}
 	sc.ended = true
@@ -576,7 +577,8 @@ func (sc *scanner) findFindings() {
 	sc.report.FindingsOmitted += sc.untrusted.omitted
 }
 
-// whyDistrusted says which namespaces a rule does not trust, and how they can be trusted.
+// whyDistrusted returns a text that names the namespaces that a rule does not trust, and explains how the rule can
+// trust them.
 func (sc *scanner) whyDistrusted(rule string) string {
 	var names, fix []string
 	for x := range sc.report.Ignored {
@@ -599,7 +601,7 @@ func (sc *scanner) whyDistrusted(rule string) string {
 // maxDistrusted is the maximum number of namespaces that whyDistrusted names.
 const maxDistrusted = 3
 
-// forgetTimes sets those times of the report to zero that no line states.
+// forgetTimes sets the times of the report that come from no timestamp to zero.
 func (sc *scanner) forgetTimes() {
 	for i := range sc.report.Alerts {
 		a := &sc.report.Alerts[i]
@@ -621,8 +623,8 @@ func (sc *scanner) forgetTimes() {
 	}
 }
 
-// noteAssumptions states what each firing alert assumes. Alerts become findings if a line of another
-// file may have ended them in time, or if they need times that no line states.
+// noteAssumptions sets the assumption of each firing alert. An alert becomes a finding if a line of another file may
+// have ended the failure in time, or if the alert needs times that the lines do not have.
 func (sc *scanner) noteAssumptions() {
 	kept := sc.report.Alerts[:0]
 	for _, a := range sc.report.Alerts {
@@ -671,7 +673,7 @@ func (sc *scanner) isLater(file, other string) bool {
 	return ok && known && !x[0].IsZero() && !y[1].IsZero() && !y[1].After(x[0])
 }
 
-// findUndecided counts the open failures that wait for lines of streams that no input has.
+// findUndecided counts the open failures that wait for lines of streams of which there is no input.
 func (sc *scanner) findUndecided() {
 	if sc.session.reads == nil {
 		return
@@ -693,7 +695,7 @@ func (sc *scanner) findUndecided() {
 	}
 }
 
-// runParallel calls f with the numbers below n, on all cores, and returns the results in order.
+// runParallel calls f(0) to f(n-1) on all cores, and returns the results in order.
 func runParallel[R any](n int, f func(i int) R) []R {
 	out := make([]R, n)
 	var next atomic.Int64

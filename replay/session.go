@@ -22,14 +22,14 @@ type session struct {
 	engine  *episodes.Engine
 	streams map[string]*matcher.Stream
 	sources []*source
-	reads   func(from rules.Selector) bool // whether there are lines of the selected streams; nil if there always are
-	open    []openRecord                   // ordered by how long they wait, the longest first
+	reads   func(from rules.Selector) bool // reports whether lines of the selected streams may exist; nil means that they always may
+	open    []openRecord                   // streams with an unfinished record, the longest waiting first
 	now     time.Time
 
 	firing   map[episodes.Fingerprint]episodes.Episode
 	resolved []episodes.Episode
-	stubs    map[string]*rules.Rule // substitutes for causes whose alerts the test states
-	// notify is called for every state change; may be nil.
+	stubs    map[string]*rules.Rule // substitute rules for causes in the test
+	// notify is called for every state change. It may be nil.
 	notify func(episodes.Episode)
 }
 
@@ -37,10 +37,10 @@ type session struct {
 type source struct {
 	name   string
 	labels matcher.Labels // labels of the stream that the source reads; nil for the source of all other streams
-	lost   bool           // whether the source is down, so that its watermark does not move
+	lost   bool           // whether the source is down, so that its watermark stands still
 }
 
-// newSession returns a session with a source for each of the streams, and one for all others.
+// newSession returns a session with one source for each of the streams, and one source for all other streams.
 func newSession(set *rules.Set, prog *matcher.Program, start time.Time, cfg episodes.Config, streams ...matcher.Labels) *session {
 	s := &session{
 		set: set, prog: prog, now: start, cfg: cfg, sources: []*source{{name: sourceName}},
@@ -63,7 +63,7 @@ func (s *session) newEngine() *episodes.Engine {
 	return e
 }
 
-// servesRule reports whether a part that reads the streams of from must wait for the source.
+// servesRule reports whether conclusions about the lines that from selects must wait for the source.
 func (s *session) servesRule(x *source, from rules.Selector) bool {
 	if x.labels != nil {
 		return from.Matches(x.labels, false)
@@ -74,15 +74,15 @@ func (s *session) servesRule(x *source, from rules.Selector) bool {
 	return !slices.ContainsFunc(s.sources, func(o *source) bool { return o.labels != nil && s.servesRule(o, from) })
 }
 
-// loseSource stops (lost) or restores the source that reads the stream with these labels.
-// Without labels it does so for every source.
+// loseSource stops the source of the stream with these labels if lost is set, and restores it otherwise. Nil labels
+// mean every source.
 func (s *session) loseSource(lost bool, labels matcher.Labels) {
 	for _, x := range s.sources {
 		if labels == nil || x.labels != nil && maps.Equal(x.labels, labels) {
 			x.lost = lost
 		}
 	}
-	s.advanceWatermark() // a restored source catches up at once
+	s.advanceWatermark() // a restored source has immediately read all lines
 }
 
 // openRecord is a stream whose newest record may continue in the next line.
@@ -91,11 +91,11 @@ type openRecord struct {
 	since  time.Time // time of the record's newest line
 }
 
-// recordEnds is how long a record waits for its next line, as in the sources of the daemon.
+// recordEnds is the time for which a record waits for its next line, as in the sources of the daemon.
 const recordEnds = time.Second
 
-// reachTime moves the clock to just before t and draws the conclusions that are due until then.
-// It is just before t because lines that arrive at t precede the watermark t.
+// reachTime moves the clock to the last moment before t and draws the conclusions that are due until then. The clock
+// stays before t, because lines that arrive at t come before the watermark t.
 func (s *session) reachTime(t time.Time) {
 	t = t.Add(-1)
 	for len(s.open) > 0 && !s.open[0].since.Add(recordEnds).After(t) {
@@ -111,8 +111,8 @@ func (s *session) endRecord(t time.Time) {
 	s.open = s.open[1:]
 }
 
-// endRecords matches every open record without waiting for further lines, because a checkpoint
-// expects the effects of all lines before it.
+// endRecords matches every unfinished record without waiting for further lines, because a checkpoint expects the
+// effects of all lines before it.
 func (s *session) endRecords(t time.Time) {
 	for len(s.open) > 0 {
 		s.endRecord(t)
@@ -123,7 +123,7 @@ func (s *session) endRecords(t time.Time) {
 func (s *session) takeRecorded(hits []matcher.Hit) {
 	for len(hits) > 0 {
 		n, clock := s.engine.TakeRecorded(sourceName, hits, s.now)
-		if n == 0 && clock.Equal(s.now) { // a conclusion may be due
+		if n == 0 && clock.Equal(s.now) { // a conclusion is due before the next hit
 			s.reachTime(hits[0].Time)
 			s.now = hits[0].Time
 			continue
@@ -145,7 +145,7 @@ func (s *session) concludeAt(t time.Time) {
 	}
 }
 
-// settleAt moves the clock to t, after everything that arrived until t.
+// settleAt moves the clock to t and draws the conclusions that are due, after all lines that arrive up to t.
 func (s *session) settleAt(t time.Time) {
 	s.now = t
 	s.advanceWatermark()
@@ -215,7 +215,7 @@ func (s *session) restartEngine() error {
 	}
 	resolved := s.resolved
 	s.evaluateEngine()
-	s.resolved = resolved // drops the repeated notifications of resolved alerts
-	s.advanceWatermark()  // the sources catch up at once
+	s.resolved = resolved // discards the repeated notifications of resolved alerts
+	s.advanceWatermark()  // all sources have immediately read all lines
 	return nil
 }

@@ -12,11 +12,10 @@ import (
 	"crowsnest/rules"
 )
 
-// spool keeps hits in a temporary file. The hits of many inputs are merged by time, and an
-// archive may have 200,000 inputs with hits, so not all hits fit into memory. A spool is safe
-// for concurrent use, but each input in it is not.
+// spool stores hits in a temporary file. The hits of many inputs are merged by time, and an archive may have 200,000
+// inputs with hits, so not all hits fit into memory. A spool is safe for concurrent use, but one of its inputs is not.
 type spool struct {
-	file *os.File // has no name, so it disappears when the process ends
+	file *os.File // file without a name, so that it disappears when the process ends
 
 	size atomic.Int64
 
@@ -42,7 +41,7 @@ func newSpool() (*spool, error) {
 // Close closes the file, which frees its disk space.
 func (s *spool) Close() error { return s.file.Close() }
 
-// piece is the position of some hits of one input in the file.
+// piece is the position in the file of some hits of one input.
 type piece struct{ at, size int64 }
 
 func (s *spool) ruleIndex(r *rules.Rule) int {
@@ -57,13 +56,13 @@ func (s *spool) ruleIndex(r *rules.Rule) int {
 	return i
 }
 
-// codeHit writes or reads a hit without its labels, because they are those of the input.
+// codeHit writes or reads a hit. The labels of the hit are omitted, because they are the labels of the input.
 func (s *spool) codeHit(c *codec.Codec, h *matcher.Hit) {
 	var rule int
 	var at string
 	if !c.IsReading() {
 		rule = s.ruleIndex(h.Rule)
-		data, _ := h.Time.MarshalBinary() // fails only for a zone that no line of a log can state
+		data, _ := h.Time.MarshalBinary() // there is no error, because it fails only for time zones that logs cannot contain
 		at = string(data)
 	}
 	part, id := int(h.Part), int64(h.ID)
@@ -83,11 +82,11 @@ func (s *spool) codeHit(c *codec.Codec, h *matcher.Hit) {
 	}
 }
 
-// spooled supplies the hits of one input from a spool, in the order of its lines.
+// spooled returns the hits of one input from a spool, in the order of the lines.
 type spooled struct {
 	in     *Input
 	spool  *spool
-	pieces []piece // pieces with hits that were not consumed yet
+	pieces []piece // pieces that contain hits that were not consumed yet
 	taken  int     // number of consumed hits of the first piece
 	hits   []matcher.Hit
 }

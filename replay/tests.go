@@ -21,10 +21,10 @@ var testStart = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // TestOptions configures RunTests.
 type TestOptions struct {
-	// Run selects tests whose "rule/test" it matches. If it is nil, all are run.
+	// Run selects the tests whose "rule/test" it matches. Nil selects all tests.
 	Run *regexp.Regexp
-	// Mutate says whether the tests are also run against each rule with one part removed or
-	// loosened.
+	// Mutate states whether the tests are also run against each mutant of a rule, which is the rule with one part
+	// removed or loosened.
 	Mutate bool
 }
 
@@ -35,11 +35,11 @@ type TestResult struct {
 	Pack     string        `json:"pack"`
 	Rule     string        `json:"rule"`
 	Test     string        `json:"test"`
-	Failures []string      `json:"failures"` // empty if the test passed
+	Failures []string      `json:"failures"` // descriptions of the differences; empty if the test passed
 	Duration time.Duration `json:"-"`
 }
 
-// Survivor is a mutant of a rule for which all tests pass, so no test protects the part that it
+// Survivor is a mutant of a rule for which all tests pass. No test protects the part of the rule that the mutant
 // changes.
 type Survivor struct {
 	File string `json:"file"`
@@ -48,7 +48,7 @@ type Survivor struct {
 	Part string `json:"part"`
 }
 
-// TestReport is the outcome of all tests.
+// TestReport contains the results of all tests.
 type TestReport struct {
 	Results   []TestResult
 	Mutants   int
@@ -66,15 +66,15 @@ func (r TestReport) Failed() int {
 	return n
 }
 
-// RunTests runs the inline tests of every rule. In a test the rule is enabled and there is no
-// other rule. RunTests returns an error if a rule cannot be compiled.
+// RunTests runs the inline tests of every rule. In a test, the rule is enabled and is the only rule. RunTests returns
+// an error if a rule cannot be compiled.
 func RunTests(all []*rules.Rule, opt TestOptions) (TestReport, error) {
 	type outcome struct {
 		TestReport
 		err error
 	}
 	outcomes := runParallel(len(all), func(i int) (o outcome) {
-		r := cmp.Or(all[i].Packed, all[i]) // the tests are about the rule as its pack defines it
+		r := cmp.Or(all[i].Packed, all[i]) // the tests are for the rule as its pack defines it
 		o.Results, o.err = runRule(r, opt.Run)
 		if o.err == nil && opt.Mutate && o.Failed() == 0 {
 			o.Mutants, o.Survivors, o.err = mutateRule(r, opt.Run)
@@ -124,12 +124,12 @@ func runRule(r *rules.Rule, run *regexp.Regexp) ([]TestResult, error) {
 	return out, nil
 }
 
-// step is one input of a test with its time. Repetitions are separate steps.
+// step is one event of a test with its time. Repetitions are separate steps.
 type step struct {
 	at, ts time.Duration
 	in     *rules.Input
 	index  int
-	ends   bool // whether the alert of a cause ends
+	ends   bool // whether the step ends the alert of a cause
 }
 
 func testSteps(t rules.Test) []step {
@@ -152,7 +152,7 @@ func testSteps(t rules.Test) []step {
 	return steps
 }
 
-// runSafely calls runTest. A panic or a quarantined rule becomes a failure.
+// runSafely runs a test. A panic or a quarantined rule counts as a failed test.
 func runSafely(set *rules.Set, prog *matcher.Program, t rules.Test) (failures []string) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -162,7 +162,7 @@ func runSafely(set *rules.Set, prog *matcher.Program, t rules.Test) (failures []
 	return runTest(set, prog, t)
 }
 
-// runTest runs a test. It returns a text for each difference from what the test expects.
+// runTest runs a test. It returns a text for each difference from the test's expectations.
 func runTest(set *rules.Set, prog *matcher.Program, t rules.Test) []string {
 	steps, causes := testSteps(t), causeStubs(t)
 	s := newSession(withStubs(set, causes), prog, testStart, episodes.Config{}, testSources(t, steps)...)
@@ -226,8 +226,7 @@ func (s *session) runInput(t rules.Test, st step) error {
 	return nil
 }
 
-// sourceLabels returns the labels of the stream whose source is lost or restored; nil if every
-// source is.
+// sourceLabels returns the labels of the stream whose source the step stops or restores. Nil means every source.
 func sourceLabels(t rules.Test, st step) matcher.Labels {
 	if len(st.in.Labels) == 0 {
 		return nil
@@ -236,7 +235,7 @@ func sourceLabels(t rules.Test, st step) matcher.Labels {
 	return labels
 }
 
-// testSources returns the streams whose sources a test stops or restores individually.
+// testSources returns the streams whose sources a test stops or restores separately.
 func testSources(t rules.Test, steps []step) (out []matcher.Labels) {
 	for _, st := range steps {
 		if st.in.Source == "" {
@@ -283,9 +282,9 @@ func checkExpected(c rules.Checkpoint, s *session) []string {
 	return out
 }
 
-// assignAlerts reports whether a different actual alert can be assigned to each expected alert.
+// assignAlerts reports whether each expected alert can be matched with an actual alert of its own.
 func assignAlerts(want []rules.ExpectedAlert, got []episodes.Episode) bool {
-	owner := make([]int, len(got)) // index of the expected alert plus one; zero if there is none
+	owner := make([]int, len(got)) // index of the matched expected alert plus one; zero if there is none
 	var place func(w int, tried []bool) bool
 	place = func(w int, tried []bool) bool {
 		for g := range got {
@@ -367,9 +366,9 @@ type Transition struct {
 	Episode episodes.Episode
 }
 
-// Trace runs the inputs of a test with a rule, which is enabled and alone, up to the time
-// until. It returns how the alerts change, and ignores what the test expects. It returns an
-// error if the rule cannot be compiled.
+// Trace runs the inputs of a test with a rule, which is enabled and is the only rule, up to the time until. It returns
+// the changes of the alerts' states, and ignores the test's expectations. It returns an error if the rule cannot be
+// compiled.
 func Trace(r *rules.Rule, t rules.Test, until time.Duration) ([]Transition, error) {
 	set, prog, err := ruleAlone(r)
 	if err != nil {
@@ -390,8 +389,8 @@ func Trace(r *rules.Rule, t rules.Test, until time.Duration) ([]Transition, erro
 	return out, nil
 }
 
-// RunTest runs one test with a rule, which is enabled and alone. It returns the differences
-// from what the test expects, and an error if the rule cannot be compiled.
+// RunTest runs one test with a rule, which is enabled and is the only rule. It returns the differences from the test's
+// expectations, and an error if the rule cannot be compiled.
 func RunTest(r *rules.Rule, t rules.Test) ([]string, error) {
 	set, prog, err := ruleAlone(r)
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 	"crowsnest/rules"
 )
 
-// timeless knows which times of hits no line states. The engine needs a time for every hit, but
-// a report must not show these times.
+// timeless records which times of hits come from no timestamp. The engine needs a time for every hit, but a report must
+// not show such times.
 type timeless struct {
-	newest  time.Time // time of the newest hit whose line states one
+	newest  time.Time // time of the newest hit with a timestamp
 	moments map[int64]bool
 }
 
-// moveUndated sets the times of hits without a time to just after the newest time that a line
-// states. They keep the current time only if no input states a time.
+// moveUndated sets the times of hits without a timestamp to just after the newest timestamp. If no input has a
+// timestamp, the hits keep the current time.
 func (u *timeless) moveUndated(hits []matcher.Hit) {
 	for i := range hits {
 		h := &hits[i]
@@ -35,22 +35,21 @@ func (u *timeless) moveUndated(hits []matcher.Hit) {
 	}
 }
 
-// isTimeless reports whether t is a time that no line states.
+// isTimeless reports whether t comes from no timestamp.
 func (u *timeless) isTimeless(t time.Time) bool { return len(u.moments) > 0 && u.moments[t.UnixNano()] }
 
-// isUndated reports whether a line of an episode states no time, so that the duration of the
-// episode is not known.
+// isUndated reports whether a line of an episode has no timestamp, so that the duration of the episode is not known.
 func (u *timeless) isUndated(x *episodes.Episode) bool {
 	return u.isTimeless(x.StartsAt) || u.isTimeless(x.LastSeen)
 }
 
-// endsBySilence reports whether an episode ended only because no line followed the last one,
-// and the time of the last one is not known.
+// endsBySilence reports whether an episode ended only because no further line followed, and the time of its last line
+// is not known.
 func (u *timeless) endsBySilence(x *episodes.Episode) bool {
 	return x.State == episodes.StateResolved && x.Reason != episodes.ReasonClear && u.isTimeless(x.LastSeen)
 }
 
-// clearTimes sets the times of an episode to zero that no line states.
+// clearTimes sets the times of an episode that come from no timestamp to zero.
 func (u *timeless) clearTimes(x *episodes.Episode) {
 	if !u.isUndated(x) {
 		return
