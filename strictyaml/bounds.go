@@ -11,21 +11,19 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Range is the content of the tag `bounds:"min,max"`. It limits a number or a duration (in ns),
-// the number of bytes of a text, or the number of entries of a list or mapping.
-// `bounds:"min,max,text"` also limits the bytes of each text in a list or mapping.
-// `bounds:"0|min,max"` also allows zero, which stands for the default.
+// Range is the content of the struct tag `bounds:"min,max"`. It limits a number, a duration (in ns), the number of
+// bytes of a text, or the number of entries of a list or mapping. `bounds:"min,max,text"` also limits the number of
+// bytes of each text in a list or mapping. `bounds:"0|min,max"` also allows zero, which means the default.
 type Range struct {
 	Min, Max float64
 	Zero     bool // whether zero is also allowed
-	// Text is the maximum number of bytes of a text in a list or mapping. Zero stands for no
-	// limit.
+	// Text is the maximum number of bytes of a text in a list or mapping. Zero means no limit.
 	Text float64
 	unit reflect.Type
 }
 
-// BoundsOf returns the range of a struct field. It returns false for a field without a range.
-// An error means that the tag is wrong.
+// BoundsOf returns the range of a struct field. It returns false for a field without a range. An error means that the
+// struct tag is invalid.
 func BoundsOf(f reflect.StructField) (Range, bool, error) {
 	tag, ok := f.Tag.Lookup("bounds")
 	if !ok {
@@ -103,7 +101,7 @@ func (d *decoder) checkBounds(n *Node, f field, v reflect.Value) {
 		return
 	}
 	got, noun := rangeSize(v)
-	if !(got >= f.bounds.Min && got <= f.bounds.Max || got == 0 && f.bounds.Zero) { // the condition is also false for NaN
+	if !(got >= f.bounds.Min && got <= f.bounds.Max || got == 0 && f.bounds.Zero) { // the condition is also true for NaN
 		if noun == "" {
 			d.outOfBounds++
 		}

@@ -15,7 +15,7 @@ type decoder struct {
 	src         *source
 	problems    Problems
 	reported    int // number of all problems, including those beyond maxProblems
-	outOfBounds int // number of these problems that are numbers or durations outside their bounds
+	outOfBounds int // number of problems that are only numbers or durations outside their bounds
 	aliased     int // number of values that were reached through aliases
 	shapes      map[reflect.Type]*shape
 }
@@ -30,7 +30,7 @@ func (d *decoder) addProblem(p Pos, check, message, fix string) {
 	}
 }
 
-// isFull reports whether maxProblems is exceeded. The rest of the file need not be read then.
+// isFull reports whether more than maxProblems were found. Then the rest of the file is not read.
 func (d *decoder) isFull() bool { return d.reported > maxProblems }
 
 func (d *decoder) nodePos(n *yaml.Node) Pos { return d.src.yamlPos(n.Line, n.Column) }
@@ -43,7 +43,7 @@ func (d *decoder) posOr(n *yaml.Node, key Pos) Pos {
 	return d.nodePos(n)
 }
 
-// checkKey reports whether a key is usable. If it is not, it adds a problem.
+// checkKey reports whether a key is usable. It adds a problem if the key is not.
 func (d *decoder) checkKey(k *yaml.Node, pos Pos, seen map[string]Pos) bool {
 	switch {
 	case k.Kind == yaml.AliasNode || k.Anchor != "":
@@ -67,7 +67,7 @@ func (d *decoder) checkKey(k *yaml.Node, pos Pos, seen map[string]Pos) bool {
 	return false
 }
 
-// decode decodes a node into v, with the method DecodeYAML of v's type if own is set.
+// decode decodes a node into v. If own is set, it uses the method DecodeYAML of v's type.
 func (d *decoder) decode(n *Node, v reflect.Value, hints map[string]Hint, own bool) {
 	if own && !n.followAlias() {
 		return
@@ -104,7 +104,7 @@ func (d *decoder) decode(n *Node, v reflect.Value, hints map[string]Hint, own bo
 	}
 }
 
-// decodePointer decodes a node into a new target of v.
+// decodePointer decodes a node into a new value to which v then points.
 func (d *decoder) decodePointer(n *Node, v reflect.Value) {
 	if isNull(n.n) {
 		n.wrongType("a value")
@@ -153,8 +153,8 @@ func (d *decoder) decodeMap(n *Node, v reflect.Value) {
 	v.Set(out)
 }
 
-// decodeStruct decodes a mapping into the struct v. It returns the positions of all keys,
-// including those for which the struct has no field.
+// decodeStruct decodes a mapping into the struct v. It returns the positions of all keys, including keys for which the
+// struct has no field.
 func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) (keys Keys) {
 	if n.n.Kind != yaml.MappingNode {
 		n.wrongType("a mapping")
@@ -183,7 +183,7 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 		k.items, k.entries = d.memberPositions(e.Value)
 		keys.list = append(keys.list, k)
 	}
-	// Unusable keys have been reported already, so they must not also be reported as missing.
+	// Unusable keys were already reported, so they must not also be reported as missing.
 	for i := 0; i+1 < len(n.n.Content); i += 2 {
 		if k := n.n.Content[i]; k.Kind == yaml.ScalarNode && !keys.Has(k.Value) {
 			keys.meant = append(keys.meant, k.Value)
@@ -221,7 +221,7 @@ func (d *decoder) memberPositions(n *Node) (items []Pos, entries map[string]entr
 	return items, entries
 }
 
-// unknownKey reports a key that the struct lacks. It returns the names that were meant.
+// unknownKey reports a key for which the struct has no field. It returns the names that the key probably means.
 func (d *decoder) unknownKey(e Entry, names []string, hints map[string]Hint) []string {
 	if hint, ok := hints[e.Key]; ok {
 		d.addProblem(e.At, "unknown-key", fmt.Sprintf("`%s` %s", e.Key, hint.Message), hint.Fix)

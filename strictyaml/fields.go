@@ -17,12 +17,12 @@ type shape struct {
 
 // field is a key that a struct accepts.
 type field struct {
-	index    []int // index in the struct for reflect.Value.FieldByIndex
+	index    []int // index path for reflect.Value.FieldByIndex
 	required bool
 	anchors  bool
 	bounds   Range
 	bounded  bool
-	mistake  error // error in the tag bounds
+	mistake  error // error in the struct tag bounds
 }
 
 // structShape returns the shape of a struct type. Shapes are cached, because the same types
@@ -43,7 +43,7 @@ func (d *decoder) structShape(t reflect.Type) *shape {
 	return s
 }
 
-// addFields adds the fields of a type. index is the index of that type in the struct.
+// addFields adds the fields of a type. index is the index path of the type in the struct.
 func (s *shape) addFields(t reflect.Type, index []int) {
 	for i := range t.NumField() {
 		sf, at := t.Field(i), append(slices.Clip(index), i)
@@ -77,7 +77,7 @@ func Closest(word string, names []string) string {
 			return n
 		}
 		if d := len(word) - len(n); max(d, -d) > bestCost {
-			continue // the edit distance is at least as large
+			continue // the edit distance is at least the difference in length
 		}
 		if c := editDistance(lower, strings.ToLower(n)); c <= bestCost && c < len(n) && (best == "" || c < bestCost) {
 			best, bestCost = n, c
@@ -86,7 +86,8 @@ func Closest(word string, names []string) string {
 	return best
 }
 
-// SuggestName returns a fix that names the word in names that was probably meant, or otherwise.
+// SuggestName returns a fix that names the word in names that was probably meant. If there is none, it returns
+// otherwise.
 func SuggestName(word string, names []string, otherwise string) string {
 	if best := Closest(word, names); best != "" {
 		return "did you mean " + best + "?"
@@ -94,7 +95,8 @@ func SuggestName(word string, names []string, otherwise string) string {
 	return otherwise
 }
 
-// squeezeName returns the same text for keepFiringFor, keep-firing-for and keep_firing_for.
+// squeezeName returns a name in lower case without separators, so that keepFiringFor, keep-firing-for and
+// keep_firing_for are equal.
 func squeezeName(s string) string { return squeezer.Replace(strings.ToLower(s)) }
 
 var squeezer = strings.NewReplacer("_", "", "-", "", ".", "", " ", "")

@@ -2,14 +2,13 @@ package strictyaml
 
 import "slices"
 
-// Keys holds the positions of the keys and values of a mapping. Decode fills an exported struct
-// field of this type if its tag is `yaml:"-"`. The zero value belongs to a struct that was not
-// decoded.
+// Keys holds the positions of the keys and values of a mapping. Decode fills an exported struct field of this type that
+// has the tag `yaml:"-"`. The zero value means that the struct was not decoded.
 type Keys struct {
-	// At is the start of the mapping, or of the scalar that stands in its place.
+	// At is the start of the mapping, or of the scalar that was written instead of a mapping.
 	At   Pos
 	list []key
-	// meant lists the keys that unknown keys probably mean.
+	// meant lists the known keys that unknown keys probably mean.
 	meant []string
 	// damaged is set if any key or value has an error.
 	damaged bool
@@ -32,12 +31,12 @@ type entry struct{ key, value Pos }
 // Has reports whether the mapping has the key.
 func (k Keys) Has(name string) bool { return k.findKey(name) != nil }
 
-// Lacks reports whether the mapping lacks the key, and no unknown key probably means it.
+// Lacks reports whether the mapping lacks the key. It returns false if an unknown key probably means this key.
 func (k Keys) Lacks(name string) bool {
 	return !k.Has(name) && !slices.Contains(k.meant, name)
 }
 
-// HasError reports whether the key or its value has an error, so that it must not be checked.
+// HasError reports whether the key or its value has an error. Then the value must not be checked.
 func (k Keys) HasError(name string) bool { return k.Has(name) && k.findKey(name).broken }
 
 // IsDecoded reports whether the mapping has the key and its value was decoded without errors.
@@ -88,8 +87,8 @@ func (k Keys) Names() []string {
 	return out
 }
 
-// WithKeys returns a copy of k in which the named keys are taken from other. A problem of an
-// inherited value then names the place where it was written.
+// WithKeys returns a copy of k in which the named keys are taken from other. A problem of an inherited value then has
+// the position where that value was written.
 func (k Keys) WithKeys(other Keys, names ...string) Keys {
 	taken := func(e key) bool { return slices.Contains(names, e.name) }
 	own := slices.DeleteFunc(slices.Clone(k.list), taken)

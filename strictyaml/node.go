@@ -10,9 +10,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Unmarshaler is implemented by pointers to types that decode themselves. DecodeYAML reports
-// problems to the node. If there are any, it leaves the value zero. The node is valid only
-// during the call.
+// Unmarshaler is implemented by pointers to types that decode themselves. DecodeYAML reports problems to the node. If
+// it reports a problem, it must leave the value zero. The node is valid only during the call.
 type Unmarshaler interface {
 	DecodeYAML(n *Node)
 }
@@ -54,19 +53,19 @@ func (n *Node) Kind() Kind {
 // Pos returns where the value starts.
 func (n *Node) Pos() Pos { return n.pos }
 
-// Name returns the name of the node in messages, such as "`by`", or "item 2 of `by`".
+// Name returns the name of the node in messages, such as "`by`" or "item 2 of `by`".
 func (n *Node) Name() string { return n.name }
 
 // Raw returns a scalar as written, without quotes.
 func (n *Node) Raw() string { return n.n.Value }
 
-// IsText reports whether the node is a scalar that represents text. It is quoted, or it cannot
-// be parsed as a number, a boolean or null.
+// IsText reports whether the node is a scalar that represents text, because it is quoted or cannot be parsed as a
+// number, a boolean or null.
 func (n *Node) IsText() bool {
 	if n.n.Kind != yaml.ScalarNode {
 		return false
 	}
-	// A date is also text for most people, and its spelling is kept.
+	// A date is also text, because most people mean it as text. Its spelling is kept.
 	return n.n.Tag == "!!str" || n.n.Tag == "!!timestamp" || n.n.Tag == "!!merge" || n.n.Tag == "!!binary"
 }
 
@@ -82,13 +81,13 @@ func (n *Node) Text() (string, bool) {
 // Error reports a problem of this node.
 func (n *Node) Error(check, message, fix string) { n.d.addProblem(n.pos, check, message, fix) }
 
-// Errorf reports a problem of this node. The problem has no fix.
+// Errorf reports a problem of this node without a fix.
 func (n *Node) Errorf(check, format string, args ...any) {
 	n.Error(check, fmt.Sprintf(format, args...), "")
 }
 
-// WrongType reports that the node is not what is wanted, such as "a list". fix is used if the
-// kind of the node does not suggest a fix.
+// WrongType reports that the node is not what was expected, such as "a list". fix is used unless the kind of the node
+// suggests another fix.
 func (n *Node) WrongType(want, fix string) {
 	is := kindName(n.n)
 	if is == "empty" {
@@ -113,7 +112,7 @@ func (n *Node) Items() []*Node {
 	return out
 }
 
-// items returns the items without following aliases.
+// items returns the items of a list. It does not follow an alias.
 func (n *Node) items() []*Node {
 	var out []*Node
 	for i, c := range n.n.Content {
@@ -135,7 +134,7 @@ type Entry struct {
 	Value *Node
 }
 
-// Entries returns the entries of a mapping in the order of the file, and reports another node as a
+// Entries returns the entries of a mapping in the order of the file. If the node is not a mapping, it reports a
 // problem. It omits and reports keys that are duplicate, merged or not text.
 func (n *Node) Entries() []Entry {
 	if n.n.Kind != yaml.MappingNode {
@@ -165,7 +164,7 @@ func (n *Node) EntriesHints(keys []string, hints map[string]Hint) []Entry {
 	})
 }
 
-// entries returns the entries without following aliases.
+// entries returns the entries of a mapping. It does not follow an alias.
 func (n *Node) entries() []Entry {
 	var out []Entry
 	seen := map[string]Pos{}
@@ -184,12 +183,12 @@ func (n *Node) entries() []Entry {
 
 // Hint explains why a key is not allowed in a mapping.
 type Hint struct {
-	Message string // follows the name of the key in the message
+	Message string // continuation of a message that begins with the name of the key
 	Fix     string
 }
 
-// Decode decodes the node into the value that into points to. It does not call the method
-// DecodeYAML of into, so that this method may call Decode.
+// Decode decodes the node into the value to which into points. It does not call the method DecodeYAML of into, so
+// DecodeYAML itself may call Decode.
 func (n *Node) Decode(into any) {
 	n.d.decode(n, reflect.ValueOf(into).Elem(), nil, false)
 }
@@ -199,12 +198,12 @@ func (n *Node) DecodeStruct(into any) Keys {
 	return n.d.decodeStruct(n, reflect.ValueOf(into).Elem(), nil)
 }
 
-// DecodeHints decodes the node like Decode. hints are messages for keys that the struct lacks.
+// DecodeHints decodes the node like Decode. hints are messages for keys for which the struct has no field.
 func (n *Node) DecodeHints(into any, hints map[string]Hint) {
 	n.d.decode(n, reflect.ValueOf(into).Elem(), hints, false)
 }
 
-// childNode returns the node of a value inside n. If it is nested too deep, that is a problem.
+// childNode returns the node of a value inside n. It reports a problem if the value is nested too deeply.
 func (n *Node) childNode(c *yaml.Node, pos Pos, name string) *Node {
 	out := &Node{d: n.d, n: c, pos: pos, name: name, depth: n.depth + 1, anchors: n.anchors, aliased: n.aliased}
 	if out.depth > maxDepth {
@@ -214,7 +213,8 @@ func (n *Node) childNode(c *yaml.Node, pos Pos, name string) *Node {
 	return out
 }
 
-// followAlias follows an alias and refuses what is not plain data. It says if the node is usable.
+// followAlias follows an alias, and reports a problem for tags and other YAML that is not plain data. It returns
+// whether the node is usable.
 func (n *Node) followAlias() bool {
 	if !n.settled {
 		n.settled, n.usable = true, n.follow()

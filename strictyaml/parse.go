@@ -19,16 +19,16 @@ import (
 const (
 	DefaultMaxBytes = 1 << 20
 	maxDepth        = 64
-	// MaxValues bounds the number of values in a file, each of which needs hundreds of bytes.
+	// MaxValues is the maximum number of values in a file. Each value needs hundreds of bytes of memory.
 	MaxValues = 200_000
-	// maxAliased bounds the number of values that the aliases in a file expand to.
+	// maxAliased is the maximum number of values to which the aliases in a file may expand.
 	maxAliased = 100_000
-	// maxProblems bounds the number of problems that are reported for a file.
+	// maxProblems is the maximum number of problems that are reported for a file.
 	maxProblems = 1000
-	// maxConstruct is the assumed maximum number of lines in a bracketed list or a quoted text,
-	// when the place of a syntax error is searched.
+	// maxConstruct is the assumed maximum number of lines of a bracketed list or a quoted text. The search for the
+	// position of a syntax error uses it.
 	maxConstruct = 15
-	// maxSearched bounds the number of bytes that this search parses.
+	// maxSearched is the maximum number of bytes that the search for the position of a syntax error parses.
 	maxSearched = 4 << 20
 )
 
@@ -45,20 +45,19 @@ var (
 
 // Options configure decoding. The zero value suits most files.
 type Options struct {
-	// MaxBytes is the size limit of a file. Zero stands for DefaultMaxBytes.
+	// MaxBytes is the maximum size of a file in bytes. Zero means DefaultMaxBytes.
 	MaxBytes int
-	// AllowEmpty treats a file without content as an empty mapping.
+	// AllowEmpty makes a file without content an empty mapping instead of an error.
 	AllowEmpty bool
 }
 
-// Decode decodes a YAML document into the struct that into points to. It returns all problems
-// in the order of their positions. Keys with problems have zero values. into is complete if
-// there are no errors. It may alias data, which must not change afterwards.
+// Decode decodes a YAML document into the struct to which into points. It returns all problems in the order of their
+// positions. Keys with problems have zero values. into is complete if there are no errors. It may share memory with
+// data, which must not change afterwards.
 //
-// The yaml tag of a struct field is its key. `yaml:"-"` omits the field, and `yaml:",inline"`
-// promotes the fields of an embedded struct. The tag `strict:"required"` requires the key,
-// `strict:"anchors"` allows anchors and aliases inside the value, and `bounds:"min,max"` limits
-// the value to a Range.
+// The yaml tag of a struct field is its key. `yaml:"-"` omits the field, and `yaml:",inline"` promotes the fields of an
+// embedded struct. The tag `strict:"required"` requires the key, `strict:"anchors"` allows anchors and aliases inside
+// the value, and `bounds:"min,max"` limits the value to a Range.
 func Decode(file string, data []byte, into any, opt Options) Problems {
 	doc, problems := Parse(file, data, opt)
 	if doc == nil {
@@ -70,10 +69,10 @@ func Decode(file string, data []byte, into any, opt Options) Problems {
 // Document is a file that was parsed but not yet decoded.
 type Document struct {
 	src  *source
-	root *yaml.Node // root node; nil for an empty file that is allowed
+	root *yaml.Node // root node; nil for an empty file with AllowEmpty
 }
 
-// Parse parses one YAML document, whose root is a mapping. It is nil if there are problems.
+// Parse parses one YAML document, whose root is a mapping. The result is nil if there are problems.
 func Parse(file string, data []byte, opt Options) (*Document, Problems) {
 	limit := opt.MaxBytes
 	if limit == 0 {
@@ -118,7 +117,7 @@ func Parse(file string, data []byte, opt Options) (*Document, Problems) {
 // Has reports whether the root mapping has the key.
 func (d *Document) Has(name string) bool { return d.findKey(name) != nil }
 
-// KeyPos returns the position of a key of the root mapping, or Start if there is none.
+// KeyPos returns the position of a key of the root mapping, or Start if the key is absent.
 func (d *Document) KeyPos(name string) Pos {
 	if k := d.findKey(name); k != nil {
 		return d.src.yamlPos(k.Line, k.Column)
@@ -126,7 +125,7 @@ func (d *Document) KeyPos(name string) Pos {
 	return d.Start()
 }
 
-// Start returns the position where the content of the file starts.
+// Start returns the position at which the content of the file starts.
 func (d *Document) Start() Pos {
 	if d.root == nil {
 		return d.src.posOf(0)
@@ -157,7 +156,7 @@ func (d *Document) Decode(into any) Problems {
 	return dec.problems
 }
 
-// checkBytes refuses content that YAML does not allow or that was damaged.
+// checkBytes reports bytes that YAML does not allow, and signs of a damaged file.
 func (s *source) checkBytes() Problems {
 	if i := bytes.IndexByte(s.data, 0); i >= 0 {
 		return Problems{s.posOf(i).Problem(Error, "encoding", "the file has a NUL byte: it was half written, or is not text", "write it again")}
@@ -173,8 +172,8 @@ func (s *source) checkBytes() Problems {
 	return nil
 }
 
-// TooManyAt returns the offset at which data exceeds MaxValues values, or -1. It does not parse data,
-// but counts the characters that begin and separate values, wherever they occur.
+// TooManyAt returns the offset at which data exceeds MaxValues values, or -1 if it does not. It does not parse data. It
+// counts the characters that begin and separate values, also inside texts.
 func TooManyAt(data []byte) int {
 	n := 0
 	for i, c := range data {
@@ -214,7 +213,7 @@ func (s *source) parse() (*yaml.Node, Problems) {
 	return root, nil
 }
 
-// readDocuments parses the first two documents of a file. A missing document is nil.
+// readDocuments parses the first two documents of a file. A document that does not exist is nil.
 func readDocuments(data []byte) (first, second *yaml.Node, err error) {
 	// The library panics on some damaged input.
 	defer func() {
@@ -241,8 +240,8 @@ func readDocuments(data []byte) (first, second *yaml.Node, err error) {
 // logLine matches the beginning of a log: klog, timestamp, syslog, logfmt or JSON.
 var logLine = lazyre.New(`^(?:[IWEF]\d{4} \d\d:\d\d|\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |(?:ts|time|level)=|\{ *"(?:ts|time|timestamp|@timestamp|level|msg|log)" *:)`)
 
-// syntaxProblem returns the problem for a syntax error with its position. The library only
-// reports the line of the surrounding construct, which is often off by one.
+// syntaxProblem returns the problem for a syntax error, with its position. The library only reports the line of the
+// surrounding construct, which is often off by one.
 func (s *source) syntaxProblem(err error) Problem {
 	msg := lineRef.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")
 	n := s.firstBadLine()
@@ -278,9 +277,9 @@ func (s *source) restIsBlank(line int) bool {
 	return line < len(s.starts) && len(bytes.TrimSpace(s.data[s.starts[line]:])) == 0
 }
 
-// firstBadLine returns the first line such that every prefix of the file that contains it fails
-// to parse. This line is wrong, or it opens a construct that is never closed. The result is 0
-// if the file is too large to search.
+// firstBadLine returns the first line such that the file up to and including that line cannot be parsed, nor any longer
+// prefix of the file. Either this line is wrong, or it opens a construct that is never closed. The result is 0 if the
+// file is too large to search.
 func (s *source) firstBadLine() int {
 	searched := 0
 	parses := func(lines int) bool {
@@ -288,13 +287,13 @@ func (s *source) firstBadLine() int {
 		_, _, err := readDocuments(s.data[:s.starts[lines]])
 		return err == nil
 	}
-	good, bad := 0, len(s.starts) // numbers of lines of a prefix that parses and of one that does not
+	good, bad := 0, len(s.starts) // numbers of lines of a prefix that can be parsed and of one that cannot
 	for bad-good > 1 {
 		if searched > maxSearched {
 			return 0
 		}
 		mid := (good + bad) / 2
-		// A construct that extends over several lines parses only as a whole.
+		// A construct of several lines can be parsed only as a whole.
 		ok := -1
 		for n := min(bad-1, mid+maxConstruct); n >= mid && ok < 0; n-- {
 			if parses(n) {

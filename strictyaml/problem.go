@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Level says whether a problem prevents loading.
+// Level states whether a problem prevents loading.
 type Level int
 
 // The levels of problems.
@@ -24,13 +24,13 @@ func (l Level) String() string {
 	return "error"
 }
 
-// Problem is a problem of a file with its position and the fix.
+// Problem is a problem of a file, with its position and the fix.
 type Problem struct {
 	File    string `json:"file"`
-	Line    int    `json:"line"`   // counted from 1; zero if the problem concerns the whole file
-	Column  int    `json:"column"` // counted from 1, in bytes
+	Line    int    `json:"line"`   // line number, counted from 1; zero if the problem concerns the whole file
+	Column  int    `json:"column"` // number of the byte in the line, counted from 1
 	Level   Level  `json:"-"`
-	Check   string `json:"check"` // stable ID, such as "unknown-key"
+	Check   string `json:"check"` // stable ID of the kind of problem, such as "unknown-key"
 	Rule    string `json:"rule,omitempty"`
 	Message string `json:"message"`
 	Fix     string `json:"fix,omitempty"`
@@ -54,7 +54,7 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// indentLike returns white space as wide as the first n bytes of s, with tabs, for a caret.
+// indentLike returns white space as wide as the first n bytes of s, for the position of a caret. Tabs are kept.
 func indentLike(s string, n int) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -70,11 +70,11 @@ func indentLike(s string, n int) string {
 	return b.String()
 }
 
-// Problems are all problems that were found while loading files, ordered by file, line and
-// column. They are an error if one of them has the level Error.
+// Problems are the problems that were found while loading files, ordered by file, line and column. They count as an
+// error if one of them has the level Error.
 type Problems []Problem
 
-// Error returns the texts of all problems, one below the other.
+// Error returns the texts of all problems, separated by newlines.
 func (ps Problems) Error() string {
 	lines := make([]string, len(ps))
 	for i, p := range ps {

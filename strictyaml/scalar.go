@@ -20,7 +20,7 @@ var (
 
 const durationForm = "write it as in Prometheus: 30s, 10m, 1h30m, 7d"
 
-// kindName returns what messages call the kind of a node.
+// kindName returns the name of a node's kind in messages.
 func kindName(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.SequenceNode:
@@ -43,7 +43,7 @@ func kindName(n *yaml.Node) string {
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// wrongType reports that the node is not what is wanted, without a fix by the caller.
+// wrongType is WrongType without a fix.
 func (n *Node) wrongType(want string) { n.WrongType(want, "") }
 
 // typeFix returns the fix that the kind of the node suggests, or "" if it suggests none.
@@ -111,12 +111,12 @@ func (d *decoder) decodeScalar(n *Node, v reflect.Value) {
 		}
 		v.SetFloat(f)
 	default:
-		// The mistake is in the program, not in the file.
+		// This is a bug of the program, not a mistake in the file.
 		n.Errorf("wrong-type", "%s cannot be decoded into a Go %s", n.name, v.Type())
 	}
 }
 
-// parseInteger parses the node as a decimal number.
+// parseInteger parses the node as a decimal number. It reports a problem if it cannot.
 func (n *Node) parseInteger(bits int) (int64, bool) {
 	i, err := strconv.ParseInt(n.n.Value, 10, bits)
 	switch isDecimal := decimal.MatchString(n.n.Value); {
@@ -138,8 +138,8 @@ func (n *Node) tooGreat() {
 	n.Error("wrong-type", n.name+" is out of range: "+n.n.Value[:min(len(n.n.Value), 60)], "use a number closer to 0")
 }
 
-// Duration returns the duration in the node, which has Prometheus' format (1h30m). If it is not
-// a duration, Duration reports a problem and returns false.
+// Duration returns the duration in the node, which must have the format of Prometheus, such as 1h30m. If the node is
+// not a duration, Duration reports a problem and returns false.
 func (n *Node) Duration() (time.Duration, bool) {
 	if n.n.Kind != yaml.ScalarNode || isNull(n.n) {
 		n.wrongType("a duration")
@@ -157,7 +157,7 @@ func (n *Node) Duration() (time.Duration, bool) {
 	return time.Duration(d), true
 }
 
-// quoteShort truncates and quotes a text from a file for a message.
+// quoteShort quotes a text from a file for a message, truncated if it is long.
 func quoteShort(s string) string {
 	if len(s) > 60 {
 		s = s[:60] + "..."

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxSnippet bounds the length of a snippet in bytes.
+// maxSnippet is the maximum length of a snippet in bytes.
 const maxSnippet = 400
 
 // source is the text of one file. It is immutable and safe for concurrent use.
@@ -19,21 +19,21 @@ type source struct {
 	// load sets the other fields when they are first needed. It is nil if they are set.
 	load func()
 	data []byte
-	// starts are the offsets of the lines as editors count them. A line starts after each \n.
+	// starts are the offsets of the lines as editors count them. Each \n ends a line.
 	starts []int
-	// breaks are the lines as YAML counts them, which a lone \r and three rare characters also end.
+	// breaks are the lines as YAML counts them. In YAML, a \r without \n and three rare characters also end a line.
 	breaks []yamlLine
 	last   int // number of the last line that is not blank
 }
 
-// yamlLine is the start of a line. If the line contains multi-byte characters, characters are
-// the offsets of all characters and of the end of the line.
+// yamlLine is the start of a line. characters holds the offsets of all characters and of the end of the line. It is set
+// only if the line contains multi-byte characters.
 type yamlLine struct {
 	start      int
 	characters []int
 }
 
-// text returns s and makes sure that its text has been read.
+// text returns s after making sure that the file has been read.
 func (s *source) text() *source {
 	if s.load != nil {
 		s.load()
@@ -41,7 +41,7 @@ func (s *source) text() *source {
 	return s
 }
 
-// indexLines sets the text and records where its lines start.
+// indexLines sets the content and records where its lines start.
 func (s *source) indexLines(data []byte) {
 	lines := bytes.Count(data, []byte("\n")) + 1
 	s.data, s.starts, s.breaks = data, make([]int, 1, lines), make([]yamlLine, 0, lines)
@@ -95,8 +95,8 @@ func breakWidth(b []byte) int {
 	return 0
 }
 
-// yamlPos converts a position from lines and characters as the YAML library counts them to
-// lines and bytes as editors count them. All count from 1.
+// yamlPos converts a position of the YAML library, in lines and characters as YAML counts them, to a position in lines
+// and bytes as editors count them. All numbers count from 1.
 func (s *source) yamlPos(line, column int) Pos {
 	if line < 1 || line > len(s.breaks) {
 		return Pos{src: s, Line: len(s.starts), Column: 1}
@@ -112,7 +112,7 @@ func (s *source) yamlPos(line, column int) Pos {
 	return s.posOf(min(at, len(s.data)))
 }
 
-// posOf returns the position of an offset.
+// posOf returns the position of an offset in the file.
 func (s *source) posOf(pos int) Pos {
 	i := sort.SearchInts(s.starts, pos+1) - 1
 	return Pos{src: s, Line: i + 1, Column: pos - s.starts[i] + 1}
@@ -133,11 +133,11 @@ func (s *source) lineBytes(n int) []byte {
 	return bytes.TrimRight(s.data[s.starts[n-1]:end], "\r\n")
 }
 
-// Text is a file for which positions can be created before it is read.
+// Text is a file for which positions can be created before the file is read.
 type Text struct{ src *source }
 
-// NewText returns the text of a file. read is called at most once, when a line of the text is
-// first needed. The bytes that it returns must not change.
+// NewText returns the Text of a file. read is called at most once, when a line of the file is first needed. The bytes
+// that it returns must not change.
 func NewText(name string, read func() []byte) *Text {
 	s := &source{name: name}
 	s.load = sync.OnceFunc(func() { s.indexLines(read()) })
@@ -147,11 +147,11 @@ func NewText(name string, read func() []byte) *Text {
 // Pos returns the position of a line and of a byte in the line, both counted from 1.
 func (t *Text) Pos(line, column int) Pos { return Pos{src: t.src, Line: line, Column: column} }
 
-// Pos is a position in a file. The zero value stands for no position.
+// Pos is a position in a file. The zero value means no position.
 type Pos struct {
 	src    *source
-	Line   int // counted from 1
-	Column int // counted from 1, in bytes
+	Line   int // line number, counted from 1
+	Column int // number of the byte in the line, counted from 1
 }
 
 // IsZero reports whether p is the zero value.
@@ -168,8 +168,8 @@ func (p Pos) File() string {
 // String returns "file:line".
 func (p Pos) String() string { return fmt.Sprintf("%s:%d", p.File(), p.Line) }
 
-// Within returns the position of an offset in a scalar that starts at p and has this value. It
-// returns p if the file does not contain the value verbatim on one line.
+// Within returns the position of an offset in a scalar that starts at p and has this value. It returns p if the value
+// does not occur verbatim on one line of the file.
 func (p Pos) Within(value string, offset int) Pos {
 	text := p.restOfLine()
 	if len(text) == 0 || offset <= 0 || offset > len(value) {
@@ -206,7 +206,7 @@ func (p Pos) LineText(n int) string {
 	return p.src.line(n)
 }
 
-// Until returns the text from p to the end of the line, or to q if q is on the same line.
+// Until returns the text from p to q if both are on the same line, otherwise the text from p to the end of the line.
 func (p Pos) Until(q Pos) string {
 	text := p.restOfLine()
 	if q.Line == p.Line {
@@ -215,7 +215,7 @@ func (p Pos) Until(q Pos) string {
 	return string(text)
 }
 
-// restOfLine returns the line from p on.
+// restOfLine returns the text from p to the end of the line.
 func (p Pos) restOfLine() []byte {
 	if p.src == nil {
 		return nil
@@ -224,8 +224,8 @@ func (p Pos) restOfLine() []byte {
 	return text[min(max(p.Column-1, 0), len(text)):]
 }
 
-// TextAfter returns the rest of the line after text, truncated to 200 bytes. ok is false unless
-// text starts at p verbatim and unquoted.
+// TextAfter returns the rest of the line after text, truncated to 200 bytes. ok is false unless text occurs verbatim
+// and unquoted at p.
 func (p Pos) TextAfter(text string) (rest string, ok bool) {
 	line, ok := bytes.CutPrefix(p.restOfLine(), []byte(text))
 	if !ok || p.IsZero() {
@@ -250,8 +250,8 @@ func (p Pos) LastLine() int {
 	return p.src.text().last
 }
 
-// safeSnippet makes a line safe for a terminal, because files are not trusted. It keeps byte
-// offsets, so that the caret is below the right column.
+// safeSnippet makes a line safe for a terminal, because files are not trusted. It keeps byte offsets, so that a caret
+// can mark the column.
 func safeSnippet(line []byte, column int) string {
 	if column > maxSnippet {
 		return ""
@@ -269,7 +269,7 @@ func safeSnippet(line []byte, column int) string {
 	return string(b)
 }
 
-// isUnprintable reports whether r affects how adjacent characters are displayed.
+// isUnprintable reports whether r is invisible or affects how adjacent characters are displayed.
 func isUnprintable(r rune) bool {
 	return r >= 0x200B && r <= 0x200F || r >= 0x2028 && r <= 0x202E || r >= 0x2066 && r <= 0x2069 || r == 0xFEFF
 }

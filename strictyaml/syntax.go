@@ -10,7 +10,7 @@ import (
 	"crowsnest/internal/text"
 )
 
-// mistake is what is wrong in a text that is not valid YAML.
+// mistake is a mistake in a text that is not valid YAML, with its fix.
 type mistake struct {
 	at       int // offset in the file
 	msg, fix string
@@ -24,14 +24,14 @@ var (
 	quoted    = lazyre.New(`^"((?:[^"\\]|\\.)*)"`)
 )
 
-// closing maps a character that opens a value to the character that closes the value.
+// closing maps a character that opens a value to the character that closes it.
 var closing = map[byte]string{'"': `"`, '\'': "'", '{': "}", '[': "]"}
 
-// findMistake looks for a common mistake in the line that breaks the file.
+// findMistake looks for a common mistake in the line at which parsing fails.
 func (s *source) findMistake(line int) *mistake {
 	column := s.keyColumn(line)
 	rest, at := strings.TrimRight(s.line(line)[column:], " "), s.starts[line-1]+column
-	for n := line; ; n++ { // appends the following lines of a list or mapping in brackets
+	for n := line; ; n++ { // also reads the following lines of a list or mapping in brackets
 		if found := s.findEscape(n); found != nil {
 			return found
 		}
@@ -88,7 +88,7 @@ func (s *source) findInValue(i int, value string) *mistake {
 		hidden, _, _ := strings.Cut(value[begin:], end)
 		return &mistake{i + len(bare) + 1, "a comment begins here, and the closing bracket is part of it", "quote it, if it is text: " + Quote(strings.TrimSpace(hidden))}
 	case brackets && isContinued(bare):
-		return nil // the mistake is after this line
+		return nil // the mistake is in a later line
 	case end != "" && !strings.Contains(bare[1:], end), brackets && strings.Count(bare, value[:1]) > strings.Count(bare, end):
 		return &mistake{i, fmt.Sprintf("the %c that opens here is not closed", value[0]), fmt.Sprintf("close it with %s, or quote the whole value if text is meant", end)}
 	case brackets && strings.HasSuffix(bare, end):
@@ -101,7 +101,7 @@ func (s *source) findInValue(i int, value string) *mistake {
 	return &mistake{i, "this text needs quotes", "quote it: " + Quote(bare)}
 }
 
-// findIndent compares the indentation of a line that has a key with the lines above.
+// findIndent compares the indentation of a line that has a key with the lines above it.
 func (s *source) findIndent(line int) *mistake {
 	is := len(s.line(line)) - len(strings.TrimLeft(s.line(line), " "))
 	for before := line - 1; before > 0; before-- {
@@ -122,7 +122,7 @@ func (s *source) findIndent(line int) *mistake {
 	return nil
 }
 
-// keyColumn returns the number of spaces and list dashes that begin a line.
+// keyColumn returns the number of spaces and list dashes at the start of a line.
 func (s *source) keyColumn(line int) int {
 	text := s.lineBytes(line)
 	rest := bytes.TrimLeft(text, " ")
@@ -132,7 +132,7 @@ func (s *source) keyColumn(line int) int {
 	return len(text) - len(rest)
 }
 
-// Quote returns a text in YAML's single quotes, instead of quotes around the whole text.
+// Quote returns a text in single quotes for YAML. If the text was in other quotes as a whole, these are replaced.
 func Quote(text string) string {
 	if n := len(text); n > 2 && (text[0] == '"' || text[0] == '\'') && text[n-1] == text[0] {
 		text = text[1 : n-1]
@@ -143,7 +143,7 @@ func Quote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
-// maxQuoted bounds the length of a text that a fix repeats.
+// maxQuoted is the maximum length of a text that a fix repeats.
 const maxQuoted = 120
 
 func shorten(text string) string {

@@ -20,10 +20,10 @@ func (s *Strings) DecodeYAML(n *Node) {
 	}
 }
 
-// Raw is a part of a file that another library decodes. Only anchors, tags and merge keys are refused.
+// Raw is a section of a file that another library decodes. Only anchors, tags and merge keys are refused.
 type Raw struct {
-	Text []byte // YAML in the form in which the library writes it
-	// Present reports whether the file contains the part.
+	Text []byte // YAML, as the library encodes it
+	// Present reports whether the file contains the section.
 	Present bool
 }
 
@@ -40,7 +40,7 @@ func (r *Raw) DecodeYAML(n *Node) {
 	r.Text, r.Present = text, true
 }
 
-// checkTree applies the checks of followAlias to the whole value.
+// checkTree applies the checks of followAlias to all values below the node.
 func (n *Node) checkTree(y *yaml.Node) bool {
 	ok := true
 	seen := map[string]Pos{}
