@@ -1,4 +1,5 @@
-// Package blocks encodes lists of values that change little from one call to the next.
+// Package blocks encodes lists of values in compressed blocks, and reuses the blocks of values that were encoded
+// before.
 package blocks
 
 import (
@@ -11,13 +12,12 @@ import (
 
 const (
 	perBlock = 64      // number of values in one block
-	maxValue = 1 << 20 // largest accepted average size of a value in a block, in bytes of JSON
+	maxValue = 1 << 20 // maximum average size of a value in a block, in bytes of JSON
 )
 
-// Encoder encodes lists whose values never change and that differ little from one call to the
-// next, such as the list of ended episodes. It compresses the values in blocks and keeps the
-// blocks, so that a call only costs as much as the new values. The zero value is ready. It is
-// safe for concurrent use.
+// Encoder encodes lists that differ little from one call to the next and whose values never change, such as the list of
+// ended episodes. It compresses the values in blocks and caches the blocks, so that the cost of a call depends only on
+// the number of new values. The zero value is ready. It is safe for concurrent use.
 type Encoder[K comparable, V any] struct {
 	mu     sync.Mutex
 	blocks []*block[K]
@@ -29,9 +29,8 @@ type block[K comparable] struct {
 	data []byte
 }
 
-// Encode returns the values as compressed JSON for Decode. key returns what identifies a value.
-// The blocks may also contain values of earlier calls, so the reader must know which values are
-// valid. The blocks are shared and read-only.
+// Encode returns the values as compressed JSON for Decode. key returns the identity of a value. The blocks may also
+// contain values of earlier calls, so the reader must know which values are valid. The blocks are shared and read-only.
 func (p *Encoder[K, V]) Encode(values []V, key func(V) K) ([][]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,7 +85,7 @@ func (p *Encoder[K, V]) Encode(values []V, key func(V) K) ([][]byte, error) {
 	return out, nil
 }
 
-// compressors are reused, because each one takes a megabyte.
+// compressors are reused, because each one takes a megabyte of memory.
 var compressors = sync.Pool{New: func() any {
 	w, _ := flate.NewWriter(nil, flate.BestSpeed) // the level is valid, so there is no error
 	return w
@@ -106,8 +105,7 @@ func deflate(values any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Decode returns the values in the blocks that Encode returned. It skips blocks that are
-// unreadable.
+// Decode returns the values in blocks from Encode. It skips unreadable blocks.
 func Decode[V any](blocks [][]byte) []V {
 	var out []V
 	for _, b := range blocks {

@@ -1,8 +1,8 @@
-// Package codec stores values in a compact form that is read without parsing. The same function
-// writes and reads a type, so that the two cannot differ.
+// Package codec stores values in a compact form that is fast to read. The same function writes and reads a type, so
+// that writing and reading cannot differ.
 //
-// It is for data that the same program has written or that is part of the program. It trusts
-// the data that it reads, and versions are not compatible with each other.
+// It is for data that the same program has written or that is part of the program. It trusts the data that it reads,
+// and the form may change with each version.
 package codec
 
 import (
@@ -11,23 +11,22 @@ import (
 	"time"
 )
 
-// Codec either writes values, or reads values in the order in which another Codec has written
-// them. Values are passed as pointers. A writing Codec reads the values there, and a reading
-// Codec sets them. It is not safe for concurrent use.
+// Codec either writes values, or reads values in the order in which another Codec has written them. Values are passed
+// as pointers. A writing Codec takes the values from there, and a reading Codec sets them. It is not safe for
+// concurrent use.
 type Codec struct {
 	reading bool
 	// numbers and texts are the output of a writing Codec.
 	numbers []byte
 	texts   strings.Builder
-	// in has the numbers that a reading Codec has yet to read. all has the texts.
+	// in holds the numbers that a reading Codec has not read yet. all holds the texts.
 	in, all string
 }
 
 // NewWriter returns a Codec that writes.
 func NewWriter() *Codec { return &Codec{} }
 
-// NewReader returns a Codec that reads the result of Result. The texts that it returns share
-// memory with data.
+// NewReader returns a Codec that reads data from Result. The texts that it returns share memory with data.
 func NewReader(data string) *Codec {
 	c := &Codec{reading: true, in: data}
 	n := c.uvarint()
@@ -86,8 +85,8 @@ func (c *Codec) Bool(v *bool) {
 // Duration writes or reads a duration.
 func (c *Codec) Duration(v *time.Duration) { c.Int64((*int64)(v)) }
 
-// Text writes or reads a text. A text that was written before, or is part of such a text, takes
-// only a few bytes.
+// Text writes or reads a text. A text that equals, or is part of, a text that was written before takes only a few
+// bytes.
 func Text[T ~string](c *Codec, v *T) {
 	if !c.reading {
 		at := strings.Index(c.texts.String(), string(*v))
@@ -106,7 +105,7 @@ func Text[T ~string](c *Codec, v *T) {
 	*v = T(c.all[at : at+n])
 }
 
-// List writes or reads a list. each writes or reads one member. A nil list stays nil.
+// List writes or reads a list. each writes or reads one element. A nil list stays nil.
 func List[T any](c *Codec, v *[]T, each func(*Codec, *T)) {
 	n := len(*v) + 1
 	if *v == nil {
@@ -140,7 +139,7 @@ func Pointer[T any](c *Codec, v **T, each func(*Codec, *T)) {
 	each(c, *v)
 }
 
-// Later is a value that was read but not decoded. The zero value contains no value.
+// Later is a value that was read but not decoded. The zero value contains nothing.
 type Later struct{ in, all string }
 
 // IsZero reports whether there is no value.
@@ -149,8 +148,8 @@ func (l Later) IsZero() bool { return l.in == "" }
 // Read returns a Codec that reads the value.
 func (l Later) Read() *Codec { return &Codec{reading: true, in: l.in, all: l.all} }
 
-// DecodeLater writes the output of write, or reads such output without decoding it, so that it
-// is decoded only if it is needed. A reading Codec does not call write.
+// DecodeLater writes the output of write, or reads such output without decoding it. The output can be decoded later if
+// it is needed. A reading Codec does not call write.
 func (c *Codec) DecodeLater(v *Later, write func(*Codec)) {
 	if c.reading {
 		n := c.uvarint()

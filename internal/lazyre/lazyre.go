@@ -1,5 +1,5 @@
-// Package lazyre has regular expressions for package variables. Compiling an expression takes
-// up to a millisecond, and most runs of the program use only a few of them.
+// Package lazyre has regular expressions for package variables that are compiled when they are first used. Compiling
+// takes up to a millisecond, and most runs of the program use only a few of the expressions.
 package lazyre
 
 import (
@@ -15,8 +15,8 @@ type Regexp struct {
 	re   *regexp.Regexp
 }
 
-// New returns an expression. If text is not valid, the first use panics. A test compiles every
-// expression in the program.
+// New returns an expression. If text is not valid, the first use panics. A test compiles every expression of the
+// program.
 func New(text string) *Regexp { return &Regexp{text: text} }
 
 func (r *Regexp) compiled() *regexp.Regexp {

@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// deriveCond derives the condition of re. It ignores assertions when it decides whether the
-// condition is exact, because parseCond checks them for the whole expression.
+// deriveCond derives the condition of re. To decide whether the condition is exact, it ignores assertions, because
+// parseCond checks them for the whole expression.
 func deriveCond(re *syntax.Regexp) *Cond {
 	if l, ok := finiteLanguage(re); ok {
 		return fromLang(l)
@@ -50,16 +50,15 @@ func condOfAlternate(re *syntax.Regexp) *Cond {
 	return out
 }
 
-// sequence collects the members of a concatenation. Adjacent members that together match few
-// texts are combined into these texts. The condition stays exact as long as only gaps lie
-// between its members.
+// sequence collects the members of a concatenation. Adjacent members that together match few texts are combined into
+// these texts. The condition stays exact as long as there is nothing but gaps between its members.
 type sequence struct {
 	conds    []*Cond
 	exact    bool
 	gaps     bool
-	run      lang // texts that the last adjacent members match together
+	run      lang // texts that the most recent adjacent members match together
 	open     bool // whether run contains a member
-	adjacent bool // whether the previous member is not a gap and ends where the next member starts
+	adjacent bool // whether the previous member is not a gap, so that it ends where the next member starts
 }
 
 func (s *sequence) add(re *syntax.Regexp) {
@@ -94,7 +93,7 @@ func (s *sequence) flush() {
 		return
 	}
 	s.exact = s.exact && !s.adjacent && !s.run.loose
-	// A run that may match the empty text does not require a literal.
+	// If the members can match the empty text, they require no literal.
 	if c := fromLang(s.run); c != nil {
 		s.conds = append(s.conds, c)
 	}
@@ -115,8 +114,8 @@ func (s *sequence) cond() *Cond {
 	return &Cond{op: opSeq, subs: s.conds, exact: s.exact, gaps: true}
 }
 
-// isGap reports whether re matches any text of any length, as `.*` does. A capture around it
-// does not matter. Without the s flag, a gap matches no newline.
+// isGap reports whether re matches any text of any length, like `.*`. A capture group around it does not matter.
+// Without the flag s, a gap does not match a newline.
 func isGap(re *syntax.Regexp) bool {
 	for re.Op == syntax.OpCapture {
 		re = re.Sub[0]
@@ -124,8 +123,8 @@ func isGap(re *syntax.Regexp) bool {
 	return re.Op == syntax.OpStar && (re.Sub[0].Op == syntax.OpAnyCharNotNL || re.Sub[0].Op == syntax.OpAnyChar)
 }
 
-// beginsWithGap reports whether every match of re begins with a gap. The parser produces such
-// expressions, because it changes `a.*b|a.*c` to `a(?:.*b|.*c)`.
+// beginsWithGap reports whether every match of re begins with a gap. The parser creates such expressions, because it
+// changes `a.*b|a.*c` to `a(?:.*b|.*c)`.
 func beginsWithGap(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpCapture, syntax.OpConcat:
@@ -143,8 +142,8 @@ func asInexact(c *Cond) *Cond {
 	return c
 }
 
-// fromLang returns the condition that a line contains one of the texts of l. It returns nil if
-// one of them is empty.
+// fromLang returns the condition that a line contains one of the texts of l. It returns nil if one of these texts is
+// empty.
 func fromLang(l lang) *Cond {
 	l.texts = DropContained(l.texts)
 	out := &Cond{op: opOr, exact: !l.loose}
@@ -164,8 +163,8 @@ func fromLang(l lang) *Cond {
 	return out
 }
 
-// DropContained omits each text that contains another text of the list. Where the longer text
-// is found, the contained text is also found and ends no later.
+// DropContained omits each text that contains another text of the list. A line with the longer text also contains the
+// shorter text, which ends no later.
 func DropContained(texts []Text) []Text {
 	var out []Text
 	for i, t := range texts {
@@ -193,9 +192,8 @@ func areEquivalent(t, u Text) bool {
 	return t == u || t.Text == u.Text && !isLetters(t.Text)
 }
 
-// longestRun returns a condition for the longest sequence of runes that match only their own
-// bytes. With fold, it is the longest sequence of runes whose upper and lower case are both
-// ASCII.
+// longestRun returns a condition for the longest sequence of runes that match only their own bytes. With fold, these
+// are runes of which both cases are ASCII.
 func longestRun(runes []rune, fold bool) *Cond {
 	best, cur := "", ""
 	for _, r := range runes {

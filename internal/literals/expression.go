@@ -7,10 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// Expression is a regular expression in Go's syntax with its required literals. It is compiled
-// when it is first matched. Most expressions of a program are never needed, because no line
-// contains their literals, and compiled ones take ten times the memory. It is safe for
-// concurrent use and must not be copied.
+// Expression is a regular expression in Go's syntax, with its required literals. It is compiled when it is first
+// matched. Most expressions of a program are never matched, because no line contains their literals, and compiled
+// expressions take ten times the memory. It is safe for concurrent use and must not be copied.
 type Expression struct {
 	text  string
 	names []string
@@ -49,7 +48,7 @@ func (e *Expression) MarshalText() ([]byte, error) { return []byte(e.text), nil 
 // change the slice.
 func (e *Expression) SubexpNames() []string { return e.names }
 
-// Required returns the condition that every match fulfils, or nil if there is none.
+// Required returns the condition that every match satisfies. It returns nil if there is none.
 func (e *Expression) Required() *Cond { return e.need }
 
 // Match reports whether b has a match.
@@ -79,8 +78,8 @@ func (e *Expression) compile() *regexp.Regexp {
 	return e.compiled.Load()
 }
 
-// matchesEmpty reports whether re matches the empty text. All parts of re then match at the
-// same position.
+// matchesEmpty reports whether re matches the empty text. In such a match, all sub-expressions match at the same
+// position.
 func matchesEmpty(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpNoMatch, syntax.OpLiteral, syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL, syntax.OpWordBoundary:
@@ -92,5 +91,5 @@ func matchesEmpty(re *syntax.Regexp) bool {
 	case syntax.OpRepeat:
 		return re.Min == 0 || matchesEmpty(re.Sub[0])
 	}
-	return true // the rest are anchors, and parts that may occur zero times
+	return true // anchors, and sub-expressions that may occur zero times
 }

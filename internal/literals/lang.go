@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	maxSet   = 32  // number of texts in one language
-	maxRunes = 6   // number of members of a character class that are listed as texts
-	maxText  = 512 // length of one text in bytes
+	maxSet   = 32  // maximum number of texts in one language
+	maxRunes = 6   // maximum number of members of a character class that are listed as texts
+	maxText  = 512 // maximum length of one text in bytes
 )
 
-// lang is a finite language. It contains all texts that an expression matches if its assertions
-// are ignored. A loose language contains further texts.
+// lang is the finite set of texts that an expression matches if its assertions are ignored. A loose language may
+// contain further texts.
 type lang struct {
 	texts []Text
 	loose bool
@@ -53,7 +53,7 @@ func finiteLanguage(re *syntax.Regexp) (lang, bool) {
 	return lang{}, false
 }
 
-// langOfAll combines all with the languages of subs, one after the other, with join.
+// langOfAll combines the languages of subs, one after the other, with join. It starts with all.
 func langOfAll(all lang, subs []*syntax.Regexp, join func(a, b lang) (lang, bool)) (lang, bool) {
 	for _, s := range subs {
 		sub, ok := finiteLanguage(s)
@@ -85,12 +85,11 @@ func langOfLiteral(re *syntax.Regexp) (lang, bool) {
 	return all, true
 }
 
-// isPlain reports whether r matches only its own bytes. Go's regexp treats invalid bytes as
-// U+FFFD, which therefore matches other bytes.
+// isPlain reports whether r matches only its own bytes. U+FFFD also matches invalid bytes in Go's regexp.
 func isPlain(r rune) bool { return r != utf8.RuneError && utf8.ValidRune(r) }
 
-// foldedLanguage returns all texts that r matches if case is ignored. These may be more than
-// two, because k also matches U+212A and s also matches U+017F.
+// foldedLanguage returns all texts that r matches if case is ignored. There may be more than two, because k also
+// matches U+212A and s also matches U+017F.
 func foldedLanguage(r rune) (lang, bool) {
 	if !isPlain(r) {
 		return lang{}, false

@@ -1,9 +1,8 @@
-// Package literals derives the required literals of regular expressions. These are the texts
-// that every match must contain, and the order in which they occur. For many expressions they
-// alone decide whether there is a match.
+// Package literals derives the required literals of regular expressions. These are the texts that every match must
+// contain, and the order in which they occur. For many expressions, the required literals alone decide whether there is
+// a match.
 //
-// The package handles the syntax of regular expressions. It does not depend on rules or log
-// lines.
+// The package handles the syntax of regular expressions. It does not depend on rules or log lines.
 package literals
 
 import (
@@ -12,8 +11,8 @@ import (
 	"slices"
 )
 
-// Text is a literal. With Fold, it is in lower case and its ASCII letters match both cases.
-// Other bytes are compared exactly.
+// Text is a literal. If Fold is set, the text is in lower case and its ASCII letters match both cases. Other bytes are
+// compared exactly.
 type Text struct {
 	Text string
 	Fold bool
@@ -23,22 +22,22 @@ type op int
 
 const (
 	opText op = iota
-	opSeq     // all of subs must be found, each after the previous one
+	opSeq     // all of subs must be found, in this order
 	opOr      // one of subs must be found
 )
 
-// Cond is a condition that every match of an expression fulfils. It is
-// immutable and safe for concurrent use. A nil Cond demands nothing.
+// Cond is a condition that every match of an expression satisfies. It is immutable and safe for concurrent use. A nil
+// Cond is always satisfied.
 type Cond struct {
 	op     op
 	text   Text
 	lit    []byte
 	needle Needle // needle that searches for lit
 	subs   []*Cond
-	exact  bool // whether every line that fulfils the condition is a match
-	gaps   bool // whether exact holds only for texts without a newline, which `.` does not match
+	exact  bool // whether every line that satisfies the condition is a match
+	gaps   bool // whether exact holds only for texts without a newline, because `.` does not match a newline
 
-	escapable bool // whether the literal is from Pieces and may contain a part that JSON escapes
+	escapable bool // whether the literal comes from Pieces, so that a format may write it with escapes
 }
 
 func parseCond(re *syntax.Regexp) *Cond {
@@ -61,8 +60,8 @@ func newLeaf(t Text) *Cond {
 	return &Cond{op: opText, text: t, lit: []byte(t.Text), needle: NewNeedle(t), exact: true}
 }
 
-// AnyOf returns texts each of which alone is a match. It returns nil if the condition does not
-// consist only of such texts. Choose returns the same texts.
+// AnyOf returns texts such that a line matches if it contains one of them. It returns nil if the condition is not of
+// this form. Choose returns the same texts.
 func (c *Cond) AnyOf() []Text {
 	if c == nil || !c.exact || c.gaps {
 		return nil
@@ -83,9 +82,8 @@ func (c *Cond) AnyOf() []Text {
 	return nil
 }
 
-// Match reports whether line fulfils the condition (met), and whether the condition decides
-// that the expression matches (decided). If the condition is not met, the expression does not
-// match.
+// Match reports whether line satisfies the condition (met), and whether this proves that the expression matches
+// (decided). If the condition is not met, the expression does not match.
 func (c *Cond) Match(line []byte) (met, decided bool) {
 	if c == nil {
 		return true, false
@@ -96,8 +94,8 @@ func (c *Cond) Match(line []byte) (met, decided bool) {
 	return true, c.exact && (!c.gaps || bytes.IndexByte(line, '\n') < 0)
 }
 
-// find returns the smallest end of a match of the condition, or -1 if there is none. In a
-// sequence, each member is searched after the smallest end of the previous member.
+// find returns the smallest offset at which a match of the condition ends, or -1 if there is none. In a sequence, the
+// search for each member starts at the smallest end of the previous member.
 func (c *Cond) find(line []byte) int {
 	switch c.op {
 	case opSeq:
@@ -115,7 +113,7 @@ func (c *Cond) find(line []byte) int {
 		for _, s := range c.subs {
 			if k := s.find(line); k >= 0 && (best < 0 || k < best) {
 				best = k
-				line = line[:k] // another alternative matters only if it ends earlier
+				line = line[:k] // another alternative matters only if its match ends earlier
 			}
 		}
 		return best
@@ -127,16 +125,15 @@ func (c *Cond) find(line []byte) int {
 	return k + len(c.lit)
 }
 
-// Choice is a set of texts of which every match contains at least one.
+// Choice is a set of texts. Every match contains at least one of them.
 type Choice struct {
 	Texts []Text
 	Cost  float64 // sum of the costs of the texts
-	// Escapable is set if some texts come from Pieces, so that a format may write them with
-	// escapes.
+	// Escapable is set if some texts come from Pieces, so that a format may write them with escapes.
 	Escapable bool
 }
 
-// Choose returns the choice with the lowest cost. For a nil condition, the choice has no texts.
+// Choose returns the choice with the lowest cost. For a nil condition the choice has no texts.
 func (c *Cond) Choose(cost func(Text) float64) (out Choice) {
 	if c == nil {
 		return out
@@ -180,8 +177,8 @@ func (c *Cond) Longest() (texts []Text, minLength int) {
 	return texts, minLength
 }
 
-// AllOf returns the condition that all of conds are fulfilled, in any order. The result can be
-// used for choices but not for matching. Nil conditions demand nothing.
+// AllOf returns the condition that all of conds hold, in any order. The result can be used for choices but not for
+// matching. Nil conditions are ignored.
 func AllOf(conds ...*Cond) *Cond {
 	conds = slices.DeleteFunc(conds, func(c *Cond) bool { return c == nil })
 	if len(conds) == 0 {
@@ -190,8 +187,8 @@ func AllOf(conds ...*Cond) *Cond {
 	return &Cond{op: opSeq, subs: conds}
 }
 
-// OneOf returns the condition that one of conds is fulfilled. It returns nil if one of them is
-// nil. The result can be used for choices but not for matching.
+// OneOf returns the condition that at least one of conds holds. It returns nil if one of conds is nil. The result can
+// be used for choices but not for matching.
 func OneOf(conds ...*Cond) *Cond {
 	if len(conds) == 0 || slices.Contains(conds, nil) {
 		return nil
@@ -199,8 +196,8 @@ func OneOf(conds ...*Cond) *Cond {
 	return &Cond{op: opOr, subs: conds}
 }
 
-// Pieces returns a weaker condition whose texts contain only safe bytes, or nil if there is
-// none. The result can be used for choices but not for matching.
+// Pieces returns a weaker condition whose texts consist only of bytes for which safe returns true. It returns nil if
+// there is none. The result can be used for choices but not for matching.
 func (c *Cond) Pieces(safe func(byte) bool) *Cond {
 	if c == nil {
 		return nil
@@ -222,8 +219,8 @@ func (c *Cond) Pieces(safe func(byte) bool) *Cond {
 	return AllOf(subs...)
 }
 
-// hasAssertion reports whether re contains an anchor or a word boundary. Literals cannot decide
-// whether these match.
+// hasAssertion reports whether re contains an anchor or a word boundary. Literals cannot decide whether such an
+// assertion holds.
 func hasAssertion(re *syntax.Regexp) bool {
 	return zeroWidth(re) || slices.ContainsFunc(re.Sub, hasAssertion)
 }

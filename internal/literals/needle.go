@@ -4,9 +4,8 @@ import (
 	"bytes"
 )
 
-// Needle searches for a text. With Fold it searches for the byte of the text that is rarest in
-// log lines, because the first byte is often a common letter. It is immutable and safe for
-// concurrent use.
+// Needle searches for a text. With Fold it searches for the byte of the text that is rarest in log lines, because the
+// first byte is often a common letter. It is immutable and safe for concurrent use.
 type Needle struct {
 	text []byte
 	fold bool
@@ -24,19 +23,18 @@ func NewNeedle(t Text) Needle {
 	return n
 }
 
-// byFrequency lists the bytes that are frequent in log lines of controllers, the most frequent
-// first.
+// byFrequency lists the bytes that are frequent in log lines of controllers, the most frequent first.
 const byFrequency = ` eaotnrisl"cdm-up=hg0f1/:2.bv3y5467k98wCSMxRPAT_INEDL,OFUKjqBV`
 
-// frequencies estimates how often a byte occurs in log lines. The second table is for a search
-// that ignores case, in which a letter stands for both cases.
+// frequencies are estimates of how often a byte occurs in log lines. The second table is for a search that ignores
+// case, in which a letter stands for both cases.
 var frequencies = func() (of [2][256]int) {
 	for k := range len(byFrequency) {
 		of[0][byFrequency[k]] = 10_000 / (k + 1)
 	}
 	of[1] = of[0]
 	for c := 'a'; c <= 'z'; c++ {
-		const search = 100 // additional cost of searching for the other case
+		const search = 100 // additional cost of searching for the second case
 		of[1][c] += of[0][c-'a'+'A'] + search
 	}
 	return of
@@ -57,9 +55,8 @@ func (n *Needle) Index(line []byte) int {
 	return bytes.Index(line, n.text)
 }
 
-// indexFold returns the first index of a lower-case text in line, ignoring ASCII case. It
-// examines each byte at most twice when it searches for the rarest letter, however often that
-// letter occurs.
+// indexFold returns the first index of a lower-case text in line, ignoring the case of ASCII letters. It examines each
+// byte at most twice while it searches for the rarest letter, however often that letter occurs.
 func (n *Needle) indexFold(line []byte) int {
 	if len(line) < len(n.text) {
 		return -1
@@ -69,7 +66,7 @@ func (n *Needle) indexFold(line []byte) int {
 	if 'a' <= lo && lo <= 'z' {
 		up -= 'a' - 'A'
 	}
-	lower, searched := -1, 0 // lower is the index of the next lo; there is no up before searched
+	lower, searched := -1, 0 // lower is the index of the next lo; up does not occur before searched
 	for at := 0; ; {
 		if lower < at {
 			lower = len(rest)

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// MinRun is the number of consecutive letters that make a text in an expression characteristic.
+// MinRun is the minimum number of consecutive letters in a text that counts as characteristic.
 const MinRun = 3
 
-// Runs is an expression that also reports where its own texts were found. These are its runs,
-// which are the longest stretches that contain no part of variable length. In
+// Runs is an expression that also reports where its own texts were found. These texts are its runs, which are the
+// longest sections of the expression without a part of variable length. In
 //
 //	Pod "(?P<pod>[^"]+)" (?:was|is) not ready.*again
 //
@@ -21,8 +21,8 @@ type Runs struct {
 	re     *regexp.Regexp
 	groups []int // index in re of each group of the original expression
 	runs   []int // indexes in re of the runs
-	// AtStart and AtEnd report whether the expression has an assertion about the start or the
-	// end of the text or of a line.
+	// AtStart and AtEnd report whether the expression has an assertion about the start or the end of the text or of a
+	// line.
 	AtStart, AtEnd bool
 }
 
@@ -56,7 +56,7 @@ func newRuns(text string) *Runs {
 	return out
 }
 
-// markRuns adds a capture around each run of re.
+// markRuns adds a capture group around each run of re.
 func (r *Runs) markRuns(re *syntax.Regexp, n *int) *syntax.Regexp {
 	switch re.Op {
 	case syntax.OpBeginLine, syntax.OpBeginText:
@@ -100,7 +100,7 @@ func contains(re *syntax.Regexp, ops ...syntax.Op) bool {
 	return slices.Contains(ops, re.Op) || slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return contains(sub, ops...) })
 }
 
-// captureRun adds a capture around a run if it is characteristic.
+// captureRun adds a capture group around a run if the run is characteristic.
 func (r *Runs) captureRun(run *syntax.Regexp, n *int) *syntax.Regexp {
 	if !isCharacteristic(run) {
 		return run
@@ -109,8 +109,8 @@ func (r *Runs) captureRun(run *syntax.Regexp, n *int) *syntax.Regexp {
 	return &syntax.Regexp{Op: syntax.OpCapture, Flags: run.Flags, Name: fmt.Sprint(runName, *n), Sub: []*syntax.Regexp{run}}
 }
 
-// isRigid reports whether re consists only of its own texts. It must not have a part of
-// variable length or a part that matches any letter.
+// isRigid reports whether re consists only of its own texts. It contains no part of variable length and no part that
+// matches any character.
 func isRigid(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpLiteral, syntax.OpEmptyMatch:
@@ -124,7 +124,7 @@ func isRigid(re *syntax.Regexp) bool {
 	return zeroWidth(re)
 }
 
-// isCharacteristic reports whether re contains a text of MinRun letters.
+// isCharacteristic reports whether re contains a text of at least MinRun letters.
 func isCharacteristic(re *syntax.Regexp) bool {
 	if re.Op == syntax.OpLiteral {
 		n := 0
@@ -140,8 +140,8 @@ func isCharacteristic(re *syntax.Regexp) bool {
 	return slices.ContainsFunc(re.Sub, isCharacteristic)
 }
 
-// Find returns the positions of the leftmost match in b, or nil if there is none. loc has the
-// positions of the match and its groups, and runs has those of its characteristic runs.
+// Find returns the positions of the leftmost match in b, or nil if there is none. loc has the positions of the match
+// and its groups. runs has the positions of the characteristic runs.
 func (r *Runs) Find(b []byte) (loc, runs []int) {
 	all := r.re.FindSubmatchIndex(b)
 	if all == nil {

@@ -77,8 +77,8 @@ func ForEach[S, T any](items func(S) []T, names []string, labels func(T) []strin
 	return out
 }
 
-// OmitZeros returns families without the samples that are 0, because only few of hundreds of
-// rules have other samples. rate() does not see the first increase of such a counter.
+// OmitZeros returns families without the samples that are 0, because only a few of hundreds of rules have other
+// samples. The disadvantage is that rate() does not see the first increase of such a counter.
 func OmitZeros[S any](all ...Families[S]) Families[S] {
 	out := slices.Concat(all...)
 	for i, f := range out {
@@ -93,7 +93,7 @@ func OmitZeros[S any](all ...Families[S]) Families[S] {
 	return out
 }
 
-// NonZero returns the entries of m that are not zero if only is set, and otherwise m.
+// NonZero returns the entries of m that are not zero if only is set. Otherwise it returns m.
 func NonZero(m map[string]int64, only bool) map[string]int64 {
 	if only {
 		m = maps.Clone(m)
@@ -107,8 +107,8 @@ func NewEach[T any](read func() []T, names []string, labels func(T) []string, al
 	return New(read, ForEach(func(items []T) []T { return items }, names, labels, all...))
 }
 
-// New returns a collector for families whose names follow "crowsnest_". It calls read once per
-// scrape. read must be safe for concurrent use.
+// New returns a collector for families, whose names get the prefix "crowsnest_". It calls read once per scrape. read
+// must be safe for concurrent use.
 func New[S any](read func() S, all ...Families[S]) Collector {
 	c := collector[S]{read: read, families: slices.Concat(all...)}
 	for _, f := range c.families {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Sleep waits until d has passed, wake receives, or ctx ends. It returns false if ctx has
-// ended. wake may be nil.
+// Sleep waits until d has passed, until it can receive from wake, or until ctx ends. It returns false if ctx has ended.
+// wake may be nil.
 func Sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	if d > 0 {
 		t := time.NewTimer(d)

@@ -6,24 +6,23 @@ import (
 	"strings"
 )
 
-// Group is the part of a pool that one rule uses. It has a limit of its own, which applies
-// separately to tenants that are infrastructure and to all other tenants.
+// Group is the part of a pool that one rule uses. Its limit applies separately to the tenants that are infrastructure
+// and to all other tenants.
 type Group struct {
 	owner   any
 	pool    *Pool
 	limit   int
-	class   Class // class of tenants that are not infrastructure
+	class   Class // class of the tenants that are not infrastructure
 	sides   [2]holdings
 	evicted func(x *Entry, tenant string)
 }
 
-// NewGroup returns an empty group. evicted is called after an entry was evicted, with the entry
-// and its tenant.
+// NewGroup returns an empty group. evicted is called after each eviction with the entry and its tenant.
 func NewGroup(owner any, c Class, p *Pool, limit int, evicted func(*Entry, string)) *Group {
 	return &Group{owner, p, limit, c, [2]holdings{{tenants: map[string]*Holding{}}, {tenants: map[string]*Holding{}}}, evicted}
 }
 
-// tenantClass returns the class of a tenant's entries.
+// tenantClass returns the class of a tenant's entries in the group.
 func (g *Group) tenantClass(tenant string) Class {
 	if g.pool.infra != nil && g.pool.infra(tenant) {
 		return g.class + Infrastructure
@@ -34,7 +33,7 @@ func (g *Group) tenantClass(tenant string) Class {
 // Used returns the number of entries.
 func (g *Group) Used() int { return g.sides[0].used + g.sides[1].used }
 
-// Put adds an entry, charges it to a tenant and makes it the tenant's newest.
+// Put adds an entry, charges it to a tenant and makes it the tenant's most recently used entry.
 func (g *Group) Put(x *Entry, tenant string) {
 	class := g.tenantClass(tenant)
 	h := g.sides[class.sideIndex()].tenants[tenant]
@@ -73,9 +72,9 @@ func (g *Group) Remove(x *Entry) {
 	}
 }
 
-// Touch records that a line of a tenant needs the entry. An entry that several tenants need is
-// charged to infrastructure, or else to the tenant with the smallest load. So a tenant cannot
-// make another tenant lose an entry by writing the same lines.
+// Touch records that a line of a tenant uses the entry. An entry that several tenants use is charged to infrastructure.
+// If none of them is infrastructure, it is charged to the tenant with the smallest load. Otherwise a tenant could make
+// another tenant lose an entry by writing the same lines.
 func (g *Group) Touch(x *Entry, tenant string) {
 	h := x.holding
 	class := g.tenantClass(tenant)
@@ -100,8 +99,7 @@ func (g *Group) Resize(x *Entry, size int) {
 	x.Size = size
 }
 
-// EvictExcess evicts entries until the group and its pool are within their bounds. It never
-// evicts keep.
+// EvictExcess evicts entries until the group and its pool are within their limits. It never evicts keep.
 func (g *Group) EvictExcess(keep *Entry) {
 	for i := range g.sides {
 		for s := &g.sides[i]; s.used > g.limit && s.heaviestHolding(InEntries).evict(keep); {
@@ -117,8 +115,8 @@ func (g *Group) EvictExcess(keep *Entry) {
 	}
 }
 
-// entries yields the entries with their tenants, sorted by tenant. The entries of a tenant are
-// in the order of their last use.
+// entries yields the entries with their tenants, sorted by tenant. For each tenant, the least recently used entry comes
+// first.
 func (g *Group) entries() iter.Seq2[*Entry, string] {
 	all := slices.Concat(g.sides[0].all, g.sides[1].all)
 	slices.SortFunc(all, func(a, b *Holding) int { return strings.Compare(a.Tenant, b.Tenant) })
@@ -133,8 +131,8 @@ func (g *Group) entries() iter.Seq2[*Entry, string] {
 	}
 }
 
-// Reclass changes the class of the group and charges every entry again. It is needed when the
-// set of tenants that are infrastructure changes.
+// Reclass changes the class of the group and charges every entry again. It is also needed when other tenants become
+// infrastructure.
 func (g *Group) Reclass(c Class) {
 	var all []*Entry
 	var tenants []string
@@ -150,7 +148,7 @@ func (g *Group) Reclass(c Class) {
 	}
 }
 
-// Cache is a group of values that are found by a key.
+// Cache is a group of values with keys.
 type Cache[V any] struct {
 	*Group
 	Items map[string]*Item[V]
@@ -204,8 +202,8 @@ func (k *Cache[V]) Purge() {
 	}
 }
 
-// Values yields the items with their tenants, sorted by tenant. The items of a tenant are in
-// the order of their last use.
+// Values yields the items with their tenants, sorted by tenant. For each tenant, the least recently used item comes
+// first.
 func (k *Cache[V]) Values() iter.Seq2[*Item[V], string] {
 	return func(yield func(*Item[V], string) bool) {
 		for x, tenant := range k.entries() {

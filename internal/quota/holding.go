@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Holding is the part of a group that belongs to one tenant. It is a ring of entries in the
-// order of their last use. A Holding also serves as an account, which is the sum of a tenant's
-// holdings of one class in a pool and has no entries itself.
+// Holding is the part of a group that belongs to one tenant. It is a ring of entries in the order of their last use. A
+// Holding also serves as an account, which is the sum of a tenant's holdings of one class in a pool. An account has no
+// entries itself.
 type Holding struct {
 	Tenant  string
 	class   Class
@@ -15,17 +15,16 @@ type Holding struct {
 	used    uint64 // value of Pool.clock at the last use
 	group   *Group
 	account *Holding
-	parts   holdings // holdings that an account sums up, which are not found by tenant
+	parts   holdings // holdings that an account sums up, which are not indexed by tenant
 	ring    Entry    // head of the ring; its next is the least recently used entry
 }
 
-// Entry is embedded in each value that a pool bounds. Key and ID are for the owner of the
-// value.
+// Entry is embedded in each value that a pool limits. Key and ID are for the owner of the value.
 type Entry struct {
 	Key        string
 	ID         uint64
 	Size       int
-	holding    *Holding // nil if the entry is in no group
+	holding    *Holding // holding of the entry; nil if the entry is in no group
 	prev, next *Entry
 }
 
@@ -46,7 +45,7 @@ func (h *Holding) Entries() iter.Seq[*Entry] {
 	}
 }
 
-// push makes an entry the newest of the holding.
+// push makes an entry the most recently used one of the holding.
 func (h *Holding) push(x *Entry) {
 	x.holding, x.prev, x.next = h, h.ring.prev, &h.ring
 	x.prev.next, x.next.prev = x, x
@@ -61,8 +60,7 @@ func (x *Entry) unlink() {
 	x.holding, x.prev, x.next = nil, nil, nil
 }
 
-// addLoad adds a number of entries and their size, which may be negative, to the counters of a
-// holding.
+// addLoad adds a number of entries and their size to the counters of a holding. Both may be negative.
 func (h *Holding) addLoad(entries, size int) {
 	h.group.sides[h.class.sideIndex()].used += entries
 	for by, n := range (Load{entries, size}) {
@@ -72,7 +70,7 @@ func (h *Holding) addLoad(entries, size int) {
 	}
 }
 
-// evict evicts the oldest entry other than keep. It returns false if there is none.
+// evict evicts the least recently used entry other than keep. It returns false if there is none.
 func (h *Holding) evict(keep *Entry) bool {
 	x := h.ring.next
 	if x == keep {
@@ -86,9 +84,9 @@ func (h *Holding) evict(keep *Entry) bool {
 	return true
 }
 
-// holdings is a set of holdings with an index by tenant.
+// holdings is a set of holdings, with an index by tenant.
 type holdings struct {
-	tenants map[string]*Holding // holdings by tenant; nil if several holdings belong to one tenant
+	tenants map[string]*Holding // holdings by tenant; nil if a tenant may have several holdings
 	all     []*Holding
 	used    int // number of entries; only for the holdings of a group
 }
@@ -114,8 +112,8 @@ func (s *holdings) entries(tenant string) int {
 	return 0
 }
 
-// heaviestHolding returns the holding with the greatest load. Of several equal ones, it returns
-// the least recently used one. It returns nil if there is none.
+// heaviestHolding returns the holding with the largest load. If several have the same load, it returns the least
+// recently used one. It returns nil if there is none.
 func (s *holdings) heaviestHolding(measure int) (most *Holding) {
 	for _, h := range s.all {
 		if most == nil || h.load[measure] > most.load[measure] || h.load[measure] == most.load[measure] && h.used < most.used {

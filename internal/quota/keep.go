@@ -6,10 +6,9 @@ import (
 	"slices"
 )
 
-// KeepNewest returns the newest values of a list, which has the oldest first. It keeps at most n
-// values of infrastructure and n of all other tenants. These are shared among the tenants, and
-// a tenant with less than its share loses none. The order stays, and the memory of all is
-// reused.
+// KeepNewest returns the newest values of a list in which the oldest comes first. It keeps at most n values of
+// infrastructure tenants and n values of all other tenants. These places are shared equally among the tenants, and a
+// tenant with less than its share loses nothing. The order is preserved, and the result uses the memory of all.
 func KeepNewest[T any](all []T, n int, tenant func(T) string, infra func(tenant string) bool) []T {
 	if len(all) <= n {
 		return all
@@ -23,7 +22,7 @@ func KeepNewest[T any](all []T, n int, tenant func(T) string, infra func(tenant 
 		maps.DeleteFunc(own, func(tenant string, _ int) bool { return infra(tenant) != side })
 		share := fairShare(slices.Sorted(maps.Values(own)), n)
 		for tenant, have := range own {
-			counts[tenant] = max(0, have-share) // number of values to drop, the oldest ones
+			counts[tenant] = max(0, have-share) // number of values to drop, which are the oldest ones
 		}
 	}
 	return slices.DeleteFunc(all, func(x T) bool {
@@ -32,8 +31,8 @@ func KeepNewest[T any](all []T, n int, tenant func(T) string, infra func(tenant 
 	})
 }
 
-// fairShare returns the largest bound for which the sum of the sizes, each limited to the
-// bound, is at most n. The sizes are in ascending order.
+// fairShare returns the largest limit per tenant with which the limited sizes add up to at most n. The sizes are in
+// ascending order.
 func fairShare(sizes []int, n int) int {
 	for i, size := range sizes {
 		if share := n / (len(sizes) - i); size > share {

@@ -8,23 +8,21 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Loss counts the entries of one rule that a tenant lost because it had more entries than
-// others.
+// Loss is the number of entries of one rule that a tenant lost because it had more entries than other tenants.
 type Loss struct {
 	Tenant, Rule, Kind string
 	Count              int64
 	Last               int64 // time of the newest loss, in nanoseconds since 1970
 }
 
-// Others stands for all tenants and rules that have no counter of their own.
+// Others is the name that stands for all tenants and rules without a counter of their own.
 const Others = "(others)"
 
-// MaxLosses bounds the number of separate counters. It is needed because tenants can create
-// namespaces.
+// MaxLosses is the maximum number of separate counters. The number is limited because tenants can create namespaces.
 const MaxLosses = 100
 
-// Losses counts losses by tenant, rule and kind. The counters that were least recently used are
-// added to Others.
+// Losses counts losses by tenant, rule and kind. If there are too many counters, the least recently used ones are added
+// to Others.
 type Losses struct {
 	Now    int64 // current time, set by the caller
 	newest *simplelru.LRU[Loss, *Loss]

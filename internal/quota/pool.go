@@ -1,7 +1,8 @@
-// Package quota shares bounded memory among tenants, which are namespaces. When memory is full,
-// the tenant that uses the most loses its least recently used entry. So a tenant that uses less
-// than an equal share loses nothing. A Pool is such a memory, a Group is the part of it that
-// one rule uses, and a Holding is the part of a group that belongs to one tenant.
+// Package quota shares bounded memory among tenants, which are namespaces. When memory is full, the tenant that uses
+// the most loses its least recently used entry. Therefore a tenant that uses less than an equal share loses nothing. A
+// Pool is such a memory, a Group is the part of it that one rule uses, and a Holding is the part of a group that
+// belongs to one tenant. The load is the number of entries and their total size. Some tenants are infrastructure, and
+// have a reserve that no other tenant can use.
 //
 // Nothing in this package is safe for concurrent use.
 package quota
@@ -12,12 +13,11 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Class says which reserves an entry may use. Entries of a class may also use the reserves of
-// the previous classes, until those classes need them.
+// Class states which reserves an entry may use. Entries of a class may also use the reserves of the previous classes
+// until entries of those classes need them.
 type Class int
 
-// The classes. For tenants that are infrastructure, Infrastructure is added to the class of a
-// group.
+// The classes. For a tenant that is infrastructure, the constant Infrastructure is added to the class of the group.
 const (
 	Ordinary Class = iota
 	Critical
@@ -37,12 +37,12 @@ const (
 	InSize
 )
 
-// Bounds has, for each class, the greatest load of that class and the previous ones together.
-// So the difference to the previous class is a reserve.
+// Bounds has, for each class, the maximum load of the class together with the previous classes. The difference to the
+// previous class is the reserve of the class.
 type Bounds [Classes]Load
 
-// NewBounds returns the bounds of a pool that has a reserve for infrastructure. Critical rules
-// have an additional quarter.
+// NewBounds returns the bounds of a pool that has a reserve for infrastructure. Critical rules have a reserve of an
+// additional quarter.
 func NewBounds(ordinary, infrastructure Load) (b Bounds) {
 	for by := range ordinary {
 		sum := 0
@@ -54,26 +54,25 @@ func NewBounds(ordinary, infrastructure Load) (b Bounds) {
 	return b
 }
 
-// ReserveQuarter returns the bounds of a pool in which infrastructure has an additional
-// quarter. Critical rules have no reserve.
+// ReserveQuarter returns the bounds of a pool in which infrastructure has a reserve of an additional quarter. Critical
+// rules have no reserve.
 func ReserveQuarter(ordinary Load) Bounds {
 	all := Load{ordinary[0] + ordinary[0]/4, ordinary[1] + ordinary[1]/4}
 	return Bounds{ordinary, ordinary, all, all}
 }
 
-// Pool bounds the entries of several groups. When it is full, the tenant with the greatest load
-// loses the least recently used entry of the group in which it has the most. So if one rule of
-// a tenant is busy, the tenant's other rules lose nothing.
+// Pool limits the entries of several groups. When it is full, the tenant with the largest load loses the least recently
+// used entry of the group in which it has the most. Therefore a busy rule of a tenant takes nothing from the other
+// rules of the tenant.
 type Pool struct {
-	Used     [Classes]Load // read-only for other packages
+	Used     [Classes]Load // load of each class; read-only for other packages
 	bounds   Bounds
-	infra    func(tenant string) bool // reports whether a tenant is infrastructure; nil if none is
+	infra    func(tenant string) bool // reports whether a tenant is infrastructure; nil if no tenant is
 	accounts [Classes]holdings
-	clock    uint64 // number of uses so far
+	clock    uint64 // number of uses so far, which orders the uses
 }
 
-// NewPool returns an empty pool. infra reports whether a tenant is infrastructure. It may be
-// nil.
+// NewPool returns an empty pool. infra reports whether a tenant is infrastructure. A nil infra means that no tenant is.
 func NewPool(b Bounds, infra func(tenant string) bool) *Pool {
 	p := &Pool{bounds: b, infra: infra}
 	for c := range p.accounts {
@@ -82,7 +81,7 @@ func NewPool(b Bounds, infra func(tenant string) bool) *Pool {
 	return p
 }
 
-// Total returns the number of entries.
+// Total returns the number of entries in the pool.
 func (p *Pool) Total() (n int) {
 	for _, used := range p.Used {
 		n += used[InEntries]
@@ -96,8 +95,8 @@ func (p *Pool) Entries(c Class, tenant string) int { return p.accounts[c].entrie
 // Tenants returns the number of tenants that have an entry in a class.
 func (p *Pool) Tenants(c Class) int { return len(p.accounts[c].all) }
 
-// overfullClass returns the class that must lose an entry if more is added to class. It is the
-// first one, from class on, whose bound would be exceeded. It returns false if there is none.
+// overfullClass returns the class that must lose an entry if more is added to class. This is the first class, from
+// class on, whose bound would be exceeded. It returns false if there is none.
 func (p *Pool) overfullClass(measure int, more int, class Class) (Class, bool) {
 	used := 0
 	for c := range Classes {
@@ -108,8 +107,8 @@ func (p *Pool) overfullClass(measure int, more int, class Class) (Class, bool) {
 	return 0, false
 }
 
-// Largest returns the largest entry in the heaviest holding by size. It returns nil if the
-// sizes in the pool are within their bound.
+// Largest returns the largest entry of the holding with the largest total size. It returns nil if the sizes in the pool
+// are within their bound.
 func (p *Pool) Largest() *Entry {
 	c, over := p.overfullClass(InSize, 0, Ordinary)
 	if !over {
@@ -123,21 +122,20 @@ func (p *Pool) heaviestHolding(c Class, measure int) *Holding {
 	return p.accounts[c].heaviestHolding(measure).parts.heaviestHolding(measure)
 }
 
-// Bound identifies the bound that leaves no room for an entry.
+// Bound identifies the limit because of which there is no room for an entry.
 type Bound int
 
-// The bounds.
+// The values of Bound.
 const (
 	noBound  Bound = iota
-	OfTenant       // limit of one tenant in the pool
+	OfTenant       // limit per tenant in the pool
 	OfGroup
 	OfPool
 )
 
-// FindPlace finds room for one more entry of a tenant, which may have perTenant entries in the
-// pool. It returns the holdings that must lose an entry first, or the bound that leaves no
-// room. A tenant does not displace the entry of another one if it would then have more entries
-// than that one.
+// FindPlace finds room for one more entry of a tenant, which may have at most perTenant entries in the pool. It returns
+// the holdings that must lose an entry first, or the limit because of which there is no room. A tenant cannot displace
+// an entry of another tenant if it would then have more entries than that tenant.
 func (g *Group) FindPlace(tenant string, perTenant int) (displaced []*Holding, full Bound) {
 	p, class := g.pool, g.tenantClass(tenant)
 	own, account := g.sides[class.sideIndex()].entries(tenant), p.accounts[class].tenants[tenant]
@@ -169,9 +167,8 @@ func (g *Group) FindPlace(tenant string, perTenant int) (displaced []*Holding, f
 	return []*Holding{h}, noBound
 }
 
-// NewLRU returns a cache that evicts the least recently used entry when it has more than n. n
-// must be positive.
+// NewLRU returns a cache that evicts the least recently used entry if it has more than n entries. n must be positive.
 func NewLRU[K comparable, V any](n int) *simplelru.LRU[K, V] {
-	lru, _ := simplelru.NewLRU[K, V](n, nil) // an error is only returned if n is not positive
+	lru, _ := simplelru.NewLRU[K, V](n, nil) // the only error is for an n that is not positive
 	return lru
 }

@@ -2,8 +2,8 @@ package quota
 
 import "encoding/binary"
 
-// Seen remembers the fingerprints of the newest lines, so that repeated lines are recognized.
-// Tenants share it, and infrastructure has an additional quarter.
+// Seen remembers the fingerprints of the newest lines, to recognise lines that are read again. Tenants share it, and
+// infrastructure has a reserve of an additional quarter.
 type Seen struct {
 	Evicted int64 // number of evicted fingerprints
 	group   *Group
@@ -11,7 +11,7 @@ type Seen struct {
 	spare   *Entry // entry that was evicted last, reused for the next fingerprint
 }
 
-// NewSeen returns an empty Seen for at most limit fingerprints, and a quarter more of
+// NewSeen returns an empty Seen for at most limit fingerprints, and an additional quarter of fingerprints of
 // infrastructure.
 func NewSeen(limit int, infra func(tenant string) bool) *Seen {
 	s := &Seen{entries: map[uint64]*Entry{}}
@@ -24,8 +24,8 @@ func NewSeen(limit int, infra func(tenant string) bool) *Seen {
 	return s
 }
 
-// Add remembers a fingerprint as the newest one of a tenant and reports whether it was already
-// known. A known fingerprint stays charged to its tenant.
+// Add remembers a fingerprint as the newest one of a tenant, and reports whether it was already known. A known
+// fingerprint stays charged to the tenant that added it first.
 func (s *Seen) Add(id uint64, tenant string) (known bool) {
 	if x := s.entries[id]; x != nil {
 		x.makeNewest()
@@ -45,18 +45,17 @@ func (s *Seen) Add(id uint64, tenant string) (known bool) {
 // Len returns the number of fingerprints.
 func (s *Seen) Len() int { return s.group.Used() }
 
-// Reclass charges every fingerprint again. It is needed when the set of tenants that are
-// infrastructure changes.
+// Reclass charges every fingerprint again. It is needed when other tenants become infrastructure.
 func (s *Seen) Reclass() { s.group.Reclass(Ordinary) }
 
-// Share is the number of saved fingerprints that belong to a tenant.
+// Share is the number of saved fingerprints of a tenant.
 type Share struct {
 	Tenant string `json:"p,omitempty"`
 	N      int    `json:"n"`
 }
 
-// Save returns all fingerprints, sorted by tenant, and for each tenant the oldest first. A
-// fingerprint takes 8 bytes, little endian.
+// Save returns all fingerprints, sorted by tenant, and for each tenant the oldest first. Each takes 8 bytes in
+// little-endian order.
 func (s *Seen) Save() (ids []byte, shares []Share) {
 	ids = make([]byte, 0, 8*s.Len())
 	for x, tenant := range s.group.entries() {
@@ -69,8 +68,7 @@ func (s *Seen) Save() (ids []byte, shares []Share) {
 	return ids, shares
 }
 
-// Load adds saved fingerprints as the newest ones. Fingerprints beyond the sum of the shares
-// belong to no tenant.
+// Load adds saved fingerprints. Fingerprints beyond the sum of the shares belong to no tenant.
 func (s *Seen) Load(ids []byte, shares []Share) {
 	for ; len(ids) >= 8; ids = ids[8:] {
 		for len(shares) > 0 && shares[0].N <= 0 {

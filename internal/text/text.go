@@ -31,8 +31,8 @@ func Shorten[T ~string](s T, n int) T {
 	return Truncate(s, n) + "…"
 }
 
-// Printable returns a name from outside in a form that is safe to print. A name of visible
-// characters stays unchanged, and any other name is quoted with escapes.
+// Printable returns a name that comes from outside the program in a form that is safe to print. A name of visible
+// characters stays unchanged. Any other name is quoted with escapes.
 func Printable(name string) string {
 	if strings.IndexFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) < 0 {
 		return name

@@ -6,21 +6,20 @@ import (
 )
 
 const (
-	// maxPeriods bounds the number of remembered steps of the clock.
+	// maxPeriods is the maximum number of remembered steps of the clock.
 	maxPeriods = 16
-	// noticed is the longest delay with which a step of the clock is noticed. Lines written
-	// during the delay already have the new time.
+	// noticed is the maximum delay until a step of the clock is noticed. Lines that are written during the delay
+	// already have the new time.
 	noticed = time.Second
-	// unsaved bounds the time between the last save of a process and its end. Lines may have
-	// been written during that time.
+	// unsaved is the maximum time between the last save of a process and its end. Lines may have been written during
+	// that time.
 	unsaved = time.Minute
 )
 
-// Stamps converts timestamps to the current time of a clock that was set after they were made.
-// The zero value is for a clock that was never set.
+// Stamps converts old timestamps to the current time of a clock that was set since then. The zero value is for a clock
+// that was never set.
 type Stamps struct {
-	// Periods are the times between two steps of the clock, the oldest first. The current
-	// period is not included.
+	// Periods are the times between two steps of the clock, the oldest first. The current period is not included.
 	Periods []Period `json:"periods,omitempty"`
 }
 
@@ -34,16 +33,15 @@ type Period struct {
 
 // Set records that the clock was set ahead by d, or back if d is negative. It now shows now.
 func (s *Stamps) Set(d time.Duration, now time.Time) {
-	out := make([]Period, 0, len(s.Periods)+1) // a snapshot may share the old slice
+	out := make([]Period, 0, len(s.Periods)+1) // copies the slice, because a snapshot may share it
 	for _, p := range s.Periods[max(0, len(s.Periods)-maxPeriods+1):] {
 		out = append(out, Period{p.Until.Add(d), p.Shift + d})
 	}
 	s.Periods = append(out, Period{now.Round(0), d})
 }
 
-// OwnTime returns the time of a timestamp that this clock made, and the difference to the
-// timestamp if the clock was set since. If several times are possible, it returns the newest
-// one. A time is never after now.
+// OwnTime returns the time that a timestamp of this machine's clock means, and the difference to the timestamp if the
+// clock was set since then. If several times are possible, it returns the newest one. The result is never after now.
 func (s *Stamps) OwnTime(t, now time.Time) (at time.Time, moved time.Duration) {
 	n := len(s.Periods)
 	if n == 0 || !t.After(now) && t.After(s.Periods[n-1].Until.Add(-noticed)) {
@@ -61,9 +59,9 @@ func (s *Stamps) OwnTime(t, now time.Time) (at time.Time, moved time.Duration) {
 	return Earlier(s.OtherTime(t, now), now), 0 // the timestamp is from the clock of another machine
 }
 
-// OtherTime returns the time of a timestamp that the clock of another machine made. That clock
-// may agree with the current time of this clock, or with the time before this clock was set.
-// OtherTime returns the newest time up to now that the timestamp can mean.
+// OtherTime returns the time that a timestamp of another machine's clock means. That clock may agree with the current
+// time of this clock, or with the time before this clock was set. If several times are possible, OtherTime returns the
+// newest one up to now.
 func (s *Stamps) OtherTime(t, now time.Time) time.Time {
 	out, found := t, !t.After(now)
 	for _, p := range s.Periods {

@@ -1,4 +1,4 @@
-// Package times compares times.
+// Package times compares times, and corrects timestamps after the clock was set.
 package times
 
 import "time"

@@ -7,25 +7,24 @@ import (
 	"slices"
 )
 
-// maxTail is the number of bytes that are read of a line whose end is missing.
+// maxTail is the maximum number of bytes of a line without an end that are read before the line is truncated.
 const maxTail = 128 << 10
 
-// Reader reads an input in blocks of whole lines. It truncates lines of 128 KiB and more. It is
-// not safe for concurrent use.
+// Reader reads an input in blocks of whole lines. It truncates lines of 128 KiB and more. It is not safe for concurrent
+// use.
 type Reader struct {
 	r    io.Reader
 	size int // number of bytes that are read at a time
 	tail []byte
-	skip bool     // whether the input is inside a line that was truncated
+	skip bool     // whether the rest of a truncated line is being skipped
 	free [][]byte // released blocks for reuse
 }
 
 // New returns a reader of r that reads up to size bytes at a time.
 func New(r io.Reader, size int) *Reader { return &Reader{r: r, size: size} }
 
-// Next returns the next whole lines, if there are any. With an error it returns the rest of the
-// input. The caller owns the block and may release it. full reports that more data is probably
-// available without waiting.
+// Next returns the next whole lines, if there are any. Together with an error it returns the rest of the input. The
+// caller owns the block and may release it. full reports that more data is probably available without waiting.
 func (c *Reader) Next() (block []byte, full bool, err error) {
 	buf := slices.Grow(append(c.takeBlock(), c.tail...), c.size)
 	from := len(buf)
@@ -52,7 +51,7 @@ func (c *Reader) Next() (block []byte, full bool, err error) {
 	return c.dropPartial(buf[:end]), full, nil
 }
 
-// dropPartial drops the rest of a truncated line.
+// dropPartial returns b without the rest of a truncated line at its start.
 func (c *Reader) dropPartial(b []byte) []byte {
 	if !c.skip {
 		return b
@@ -75,7 +74,7 @@ func (c *Reader) takeBlock() []byte {
 	return b[:0]
 }
 
-// Release returns a block for reuse.
+// Release gives a block back to the reader for reuse.
 func (c *Reader) Release(b []byte) {
 	if cap(b) >= c.size {
 		c.free = append(c.free, b)

@@ -1,5 +1,5 @@
-// Package yamltext writes YAML that people read and change. It writes strings of several lines
-// as blocks, and quotes other strings so that few of them need escapes.
+// Package yamltext writes YAML that people read and change. It writes strings of several lines as blocks, and chooses
+// quotes for other strings such that few of them need escapes.
 package yamltext
 
 import (
@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// Map is a mapping whose keys have an order. A value is a string, Raw, a Map or a List.
+// Map is a mapping with ordered keys. A value is a string, Raw, a Map or a List.
 type Map []Entry
 
 // Entry is a key of a Map with its value. The key is written unquoted.
@@ -18,10 +18,10 @@ type Entry struct {
 	Value any
 }
 
-// List is a sequence. Its items are of the same types as the values of a Map.
+// List is a sequence. Its items have the same types as the values of a Map.
 type List []any
 
-// Raw is written without quotes, such as a number or a flow sequence.
+// Raw is YAML that is written without quotes, such as a number or a flow sequence.
 type Raw string
 
 // Add adds a key with its value, unless the value is empty.
@@ -47,7 +47,7 @@ func (l List) String() string {
 	return b.String()
 }
 
-// writeEntry writes head, which is a key with its colon or a dash, and a value.
+// writeEntry writes head and a value. head is a key with its colon, or a dash.
 func writeEntry(b *strings.Builder, indent int, head string, value any) {
 	space := strings.Repeat(" ", indent)
 	switch v := value.(type) {
@@ -90,7 +90,7 @@ func writeList(b *strings.Builder, indent int, list List) {
 	}
 }
 
-// fitsBlock reports whether a string can be written as a block without any loss.
+// fitsBlock reports whether a block can represent the string exactly.
 func fitsBlock(s string) bool {
 	first, _, several := strings.Cut(s, "\n")
 	return several && first != "" && first[0] != ' ' && strings.TrimRight(s, " \n") == s && !strings.Contains(s, " \n") &&
@@ -102,8 +102,8 @@ func IsPrintable(r rune) bool {
 	return r == ' ' || unicode.IsGraphic(r) && !unicode.IsSpace(r) && r != unicode.ReplacementChar && r != 0xfeff
 }
 
-// Quote returns a string in double quotes, or in single quotes if double quotes would require
-// escapes. The result is one line.
+// Quote returns a string in double quotes, or in single quotes if double quotes would require escapes. The result is
+// one line.
 func Quote(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return !IsPrintable(r) }) && strings.ContainsAny(s, `"\`) {
 		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
