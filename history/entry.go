@@ -1,8 +1,7 @@
-// Package history remembers ended episodes, within bounds of number, size and age. Namespaces
-// share the bounds.
+// Package history remembers ended episodes, up to limits of number, size and age. Namespaces share the limits.
 //
-// The package has no clock and no files. The daemon writes the records that the package returns
-// to a log, and loads them from there.
+// The package has no clock and no files. The daemon appends the records that the package returns to a log, and loads
+// them from there.
 package history
 
 import (
@@ -26,12 +25,12 @@ type Entry struct {
 	FiredAt     time.Time         `json:"fired,omitzero"`
 	LastSeen    time.Time         `json:"seen,omitzero"` // time of the newest line
 	EndsAt      time.Time         `json:"ends"`
-	Concluded   time.Time         `json:"concluded,omitzero"` // time when the end became certain
+	Concluded   time.Time         `json:"concluded,omitzero"` // time when it became certain that the episode had ended
 	Lines       int64             `json:"lines,omitempty"`
 	// Notified is the number of notifications that receivers accepted while the episode fired.
 	Notified int `json:"notified,omitempty"`
-	// Flaps is the number of earlier episodes of the alert, each of which began less than an
-	// hour after the end of the previous one. History sets it.
+	// Flaps is the number of earlier episodes of the alert in a series, in which each episode began less than an hour
+	// after the previous one ended. History sets it.
 	Flaps int    `json:"flaps,omitempty"`
 	Cause *Cause `json:"cause,omitempty"` // cause of which the episode was a symptom; nil if none was known
 	Party string `json:"party,omitempty"` // namespace, with its cluster, to which the entry is charged
@@ -57,14 +56,15 @@ func (e *Entry) key() string {
 	return string(binary.BigEndian.AppendUint64(b, uint64(e.StartsAt.UnixNano())))
 }
 
-// sameEnd reports whether two entries have the same end, which a restart may conclude again.
+// sameEnd reports whether two entries of an episode have the same end. After a restart, the end may be concluded again
+// with another result.
 func (e *Entry) sameEnd(o *Entry) bool { return e.EndsAt.Equal(o.EndsAt) && e.Reason == o.Reason }
 
 // encode returns the record of an entry. It contains no line breaks.
 func (e *Entry) encode() []byte {
 	b, err := json.Marshal(e)
 	if err != nil {
-		return []byte("{}") // an error requires a time after the year 9999, which no line has
+		return []byte("{}") // an error would require a time after the year 9999, which no line has
 	}
 	return b
 }

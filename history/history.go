@@ -12,27 +12,28 @@ import (
 )
 
 const (
-	// maxText bounds the length of a summary in bytes.
+	// maxText is the maximum length of a summary in bytes.
 	maxText = 300
-	// FlapsWithin is how soon after an end a new episode of the same alert counts as a flap.
+	// FlapsWithin is the time after the end of an episode within which a new episode of the same alert counts as a
+	// flap.
 	FlapsWithin = time.Hour
-	// maxExported bounds the number of entries that Export returns.
+	// maxExported is the maximum number of entries that Export returns.
 	maxExported = 1000
 )
 
-// Config configures the bounds of a History. All values are positive.
+// Config configures the limits of a History. All values are positive.
 type Config struct {
 	MaxEntries int
-	MaxBytes   int           // total size of all records in bytes
-	Keep       time.Duration // how long an entry is kept after the end of its episode
+	MaxBytes   int           // maximum total size of all records in bytes
+	Keep       time.Duration // time for which an entry is kept after the end of its episode
 	Overhead   int           // number of bytes that a stored record takes in addition to the encoded entry
 }
 
 // History holds ended episodes. It is safe for concurrent use.
 //
-// When a bound is reached, the namespace with the most entries (or bytes) loses an entry. It is
-// the oldest entry of the rule that has the most entries there. Infrastructure namespaces have
-// a fifth of the bounds that no other namespace can use.
+// When a limit is reached, the namespace with the most entries (or bytes) loses an entry. This is the oldest entry of
+// the rule that has the most entries in that namespace. A fifth of each limit is reserved for infrastructure
+// namespaces.
 type History struct {
 	cfg Config
 
@@ -43,7 +44,7 @@ type History struct {
 	alerts  map[uint64][]*item
 	next    uint64   // number of the next item
 	pending []*item  // items that are not on disk, the oldest first
-	sorted  []*Entry // entries sorted by start, the newest first; nil if they must be sorted again
+	sorted  []*Entry // entries sorted by start, the newest first; nil if they have to be sorted again
 	evicted int64
 }
 
@@ -62,8 +63,8 @@ func groupOf(e *Entry) groupKey {
 type item struct {
 	quota.Entry
 	entry  *Entry
-	number uint64 // position in the order in which entries were added
-	record []byte // encoded entry; nil once it is on disk
+	number uint64 // sequence number in the order in which entries were added
+	record []byte // encoded entry; nil once the entry is on disk
 	gone   bool
 }
 
@@ -77,9 +78,9 @@ func New(cfg Config) *History {
 	}
 }
 
-// Add remembers an ended episode. A restart may conclude the end of a known episode again. Such
-// an entry replaces the known one if its end is different or if it has more notifications. Add
-// keeps the maps of the entry, which must not change.
+// Add remembers an ended episode. A restart may conclude the end of a known episode again. Such an entry replaces the
+// known one if its end is different or if it has more notifications. Add keeps the maps of the entry, which must not
+// change afterwards.
 func (h *History) Add(e Entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -88,9 +89,8 @@ func (h *History) Add(e Entry) {
 	}
 }
 
-// Load adds entries that are on disk, the oldest first. It returns the number of unusable
-// records. Entries that were added before remain to be written, and take precedence over a
-// record of the same episode.
+// Load adds entries that are on disk, the oldest first. It returns the number of unusable records. An entry that was
+// added before Load must still be written, and takes precedence over a record of the same episode.
 func (h *History) Load(records [][]byte) (unusable int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,7 +115,7 @@ func (h *History) Load(records [][]byte) (unusable int) {
 	return unusable
 }
 
-// addEntry returns the item of a new or changed entry, or nil if nothing changed.
+// addEntry adds an entry. It returns the item if the entry is new or changed, and nil otherwise.
 func (h *History) addEntry(e *Entry) *item {
 	key := e.key()
 	old := h.items[key]
@@ -140,8 +140,8 @@ func (h *History) addEntry(e *Entry) *item {
 	return it
 }
 
-// linkPrevious compares an entry with the previous one of the same alert to set its Flaps. A
-// loaded entry may already have counted more flaps, because older entries were known then.
+// linkPrevious sets the Flaps of an entry from the previous entry of the same alert. A loaded entry may already have a
+// larger number, because it was computed when older entries were still known.
 func (h *History) linkPrevious(e *Entry) {
 	var before *Entry
 	for _, it := range h.alerts[e.Fingerprint] {
@@ -153,7 +153,7 @@ func (h *History) linkPrevious(e *Entry) {
 		return
 	}
 	if maps.Equal(e.Labels, before.Labels) {
-		e.Labels = before.Labels // the maps are equal, so they can share memory
+		e.Labels = before.Labels // shares the memory of equal maps
 	}
 	if e.StartsAt.Sub(before.EndsAt) < FlapsWithin {
 		e.Flaps = max(e.Flaps, before.Flaps+1)
@@ -178,7 +178,7 @@ func (h *History) remove(it *item) {
 	h.forgetItem(it)
 }
 
-// forgetItem removes an item that is no longer in a group from the history.
+// forgetItem removes an item from the history after it was removed from its group.
 func (h *History) forgetItem(it *item) {
 	it.gone, it.record, h.sorted = true, nil, nil
 	delete(h.items, it.Key)
@@ -194,9 +194,9 @@ func (h *History) forgetItem(it *item) {
 	}
 }
 
-// All returns the entries that ended within Config.Keep before now. It also returns entries
-// that ended after now, because the clock may have been set back. The entry with the newest
-// start comes first. The slice is shared and read-only.
+// All returns the entries that ended within Config.Keep before now. It also returns entries that ended after now,
+// because the clock may have been set back. The entry with the newest start comes first. The slice is shared and
+// read-only.
 func (h *History) All(now time.Time) []*Entry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -215,7 +215,7 @@ func (h *History) All(now time.Time) []*Entry {
 	return h.sorted[:len(h.sorted):len(h.sorted)]
 }
 
-// EntriesOf returns the entries of one alert, see All.
+// EntriesOf returns the entries of All that belong to one alert.
 func (h *History) EntriesOf(fingerprint uint64, now time.Time) []*Entry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -230,7 +230,7 @@ func (h *History) EntriesOf(fingerprint uint64, now time.Time) []*Entry {
 	return out
 }
 
-// NewestFirst orders entries by their start, the newest first. Different entries are never equal.
+// NewestFirst compares entries by their start, the newest first. Different entries are never equal.
 func NewestFirst(a, b *Entry) int {
 	return cmp.Or(b.StartsAt.Compare(a.StartsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
 }
@@ -239,7 +239,7 @@ func NewestFirst(a, b *Entry) int {
 type Stats struct {
 	Entries int
 	Bytes   int   // total size of the records
-	Evicted int64 // number of entries that were forgotten for lack of room since the start of the process
+	Evicted int64 // number of entries that were evicted for lack of room since the start of the process
 	Pending int   // number of entries that are not on disk
 }
 

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Batch is a list of records that must be written.
+// Batch is a list of records to write to disk.
 type Batch struct {
 	Records [][]byte
 	last    uint64 // number of the newest entry in the batch
 }
 
-// PendingRecords returns the records that are not on disk yet. Call MarkWritten once they are.
+// PendingRecords returns the records that are not on disk yet. The caller calls MarkWritten once they are.
 func (h *History) PendingRecords() Batch {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -45,7 +45,7 @@ func (h *History) LiveRecords(now time.Time) Batch {
 	return b
 }
 
-// MarkWritten records that the batch is on disk.
+// MarkWritten marks the records of the batch as being on disk.
 func (h *History) MarkWritten(b Batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -58,8 +58,8 @@ func (h *History) MarkWritten(b Batch) {
 	})
 }
 
-// Export returns the entries that are not on disk, for the snapshot that contains their end. It
-// returns nil if there is none. If there are more than 1,000, it returns the newest ones.
+// Export returns the entries that are not on disk, for the snapshot that contains the ends of these episodes. It
+// returns nil if there are none. If there are more than 1,000, it returns the newest ones.
 func (h *History) Export() ([]byte, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,7 +79,7 @@ func (h *History) Export() ([]byte, error) {
 	return b, nil
 }
 
-// Import adds entries that Export returned. They may not be on disk.
+// Import adds entries from Export. These entries may not be on disk.
 func (h *History) Import(data []byte) error {
 	var in []*Entry
 	if err := json.Unmarshal(data, &in); err != nil {
