@@ -4,5 +4,5 @@ package state
 
 import "os"
 
-// flock does nothing on systems without flock. The daemon runs only on Linux.
+// flock does nothing on systems without flock, because the daemon runs only on Linux.
 func flock(*os.File) error { return nil }

@@ -18,12 +18,12 @@ var ErrLocked = errors.New("another instance uses this state directory: stop it,
 // lockEvery is the interval at which Lock tries again while another process holds the lock.
 const lockEvery = 100 * time.Millisecond
 
-// Held is a lock. It is held until Release is called or the process ends, even if it is killed.
+// Held is a lock of a directory. It is held until Release is called or the process ends, even if the process is killed.
 type Held struct{ f *os.File }
 
-// Lock ensures that no other process uses dir. While another process uses it, Lock waits until
-// ctx ends and then returns ErrLocked. If ctx has already ended, Lock tries once. It returns
-// other errors, such as a read-only directory, immediately.
+// Lock ensures that no other process uses dir. While another process uses it, Lock waits until ctx ends and then
+// returns ErrLocked. If ctx has already ended, Lock tries once. Lock returns other errors, such as a read-only
+// directory, immediately.
 func Lock(ctx context.Context, dir string) (*Held, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("lock state: %w", err)
@@ -37,7 +37,7 @@ func Lock(ctx context.Context, dir string) (*Held, error) {
 	for {
 		err := flock(f)
 		if err == nil {
-			// The process ID is only information for people, because the descriptor has the lock.
+			// The process ID is only for people, because the open file holds the lock.
 			if f.Truncate(0) == nil {
 				_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 			}
@@ -56,7 +56,7 @@ func Lock(ctx context.Context, dir string) (*Held, error) {
 	}
 }
 
-// Valid reports whether the lock still excludes others. A lock whose file was removed does not.
+// Valid reports whether the lock still excludes other processes. It does not if the lock's file was removed.
 func (h *Held) Valid() bool {
 	mine, err := h.f.Stat()
 	if err != nil {
@@ -66,5 +66,6 @@ func (h *Held) Valid() bool {
 	return err == nil && os.SameFile(mine, there)
 }
 
-// Release releases the lock. Its file stays, because two processes could lock two files of the same name.
+// Release releases the lock. The file is not removed, because otherwise two processes could lock two different files of
+// the same name.
 func (h *Held) Release() error { return h.f.Close() }

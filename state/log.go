@@ -13,23 +13,22 @@ import (
 	"crowsnest/state/plainfile"
 )
 
-// logHeader is the first line of a Log. Its number grows when an older program could misread records.
+// logHeader is the first line of a Log. Its number is increased when an older program could misread records.
 const logHeader = "crowsnest-log 1\n"
 
 // sumLength is the length of a record's checksum in hexadecimal digits.
 const sumLength = 16
 
-// ErrLogChanged reports that the file of a Log is not in the state in which the Log left it. It
-// was removed, shortened or damaged, or it was not loaded. Load or Replace repairs that.
+// ErrLogChanged reports that the file of a Log is not in the state in which the Log wrote it. The file was removed,
+// shortened or damaged, or it was not loaded yet. Load or Replace repairs this.
 var ErrLogChanged = errors.New("the file was changed by something else")
 
-// Log is a file of records that grows at its end. It is in the directory of the snapshot. Each
-// record is a line with its own checksum. So damage only costs the damaged records, and an
-// interrupted write only costs the records that it was writing. The caller must hold the lock
-// of the directory. Calls must not overlap.
+// Log is a file of records that grows at its end. It is in the directory of the snapshot. Each record is a line with
+// its own checksum. Therefore damage costs only the damaged records, and an interrupted write costs only the records
+// that it was writing. The caller must hold the lock of the directory. Calls must not overlap.
 type Log struct {
 	dir, path string
-	size      int64 // size of the valid content; -1 if it is not known
+	size      int64 // size of the valid content in bytes; -1 if it is not known
 }
 
 // NewLog returns the log with that name in dir. It does not open the file.
@@ -43,9 +42,9 @@ func (l *Log) Size() int64 { return max(0, l.size) }
 // SizeOf returns the number of bytes that a record of n bytes takes in the file.
 func SizeOf(n int) int { return n + sumLength + 2 }
 
-// Load returns all valid records, the oldest first, or nil if there is no file. note says in
-// one sentence what was unusable. It is empty if nothing was. The remains of an interrupted
-// Append are dropped without a note. After an error, Append and Replace may still succeed.
+// Load returns all valid records, the oldest first, or nil if there is no file. note is a sentence about unusable
+// records. It is empty if there were none. The remains of an interrupted Append are dropped without a note. After an
+// error, Append and Replace may still succeed.
 func (l *Log) Load() (records [][]byte, note string, err error) {
 	l.size = -1
 	b, err := readWhole(l.path)
@@ -59,7 +58,7 @@ func (l *Log) Load() (records [][]byte, note string, err error) {
 	case err != nil:
 		return nil, "", fmt.Errorf("load %s: %w", l.path, err)
 	case len(b) < len(logHeader) && bytes.HasPrefix([]byte(logHeader), b):
-		l.size = 0 // the first Append was interrupted
+		l.size = 0 // the first Append was interrupted before it wrote the header
 		return nil, "", nil
 	case !bytes.HasPrefix(b, []byte(logHeader)):
 		return nil, l.setAside(&damage{"the header is unknown"}), nil
@@ -69,7 +68,7 @@ func (l *Log) Load() (records [][]byte, note string, err error) {
 		l.size = int64(len(b) - tail)
 	} else {
 		note = fmt.Sprintf("%d records of %s were damaged and are skipped", lost, l.path)
-		bad := l.path + ".bad" // only the newest one is kept; Replace then writes a valid file
+		bad := l.path + ".bad" // only the newest damaged file is kept; Replace then writes a valid file
 		if plainfile.Create(bad, b) == nil {
 			note += "; a copy of the damaged file is " + bad
 		}
@@ -77,7 +76,7 @@ func (l *Log) Load() (records [][]byte, note string, err error) {
 	return records, note, nil
 }
 
-// splitRecords returns the valid records, how many are invalid, and the length of an incomplete last line.
+// splitRecords returns the valid records, the number of invalid ones, and the length of an incomplete last line.
 func splitRecords(b []byte) (records [][]byte, lost, tail int) {
 	for len(b) > 0 {
 		line, rest, ended := bytes.Cut(b, []byte("\n"))
@@ -94,7 +93,7 @@ func splitRecords(b []byte) (records [][]byte, lost, tail int) {
 	return records, lost, 0
 }
 
-// setAside renames an unusable file and returns a sentence that says so.
+// setAside renames an unusable file and returns a sentence about it.
 func (l *Log) setAside(why *damage) string {
 	note := setAside(l.dir, filepath.Base(l.path), why)
 	if _, err := os.Lstat(l.path); errors.Is(err, fs.ErrNotExist) {
@@ -103,9 +102,8 @@ func (l *Log) setAside(why *damage) string {
 	return note
 }
 
-// Append adds records, which must not contain line breaks. When it returns nil, they are on
-// disk. After an error, none of them is in the log. It returns ErrLogChanged if the file must
-// be loaded or replaced first.
+// Append adds records, which must not contain line breaks. When Append returns nil, the records are on disk. After an
+// error, none of them is in the log. Append returns ErrLogChanged if the caller must call Load or Replace first.
 func (l *Log) Append(records [][]byte) error {
 	if err := l.appendRecords(records); err != nil {
 		return fmt.Errorf("append to %s: %w", l.path, err)
@@ -141,7 +139,7 @@ func (l *Log) appendRecords(records [][]byte) error {
 	return err
 }
 
-// writeEnd writes the records after the valid content, over the remains of an earlier attempt.
+// writeEnd writes the records after the valid content. It overwrites the remains of an earlier attempt.
 func (l *Log) writeEnd(f *os.File, records [][]byte) (int64, error) {
 	fi, err := f.Stat()
 	switch {
@@ -169,7 +167,8 @@ func (l *Log) writeEnd(f *os.File, records [][]byte) (int64, error) {
 	return l.size + int64(len(b)), nil
 }
 
-// Replace replaces the content. When it returns nil, it is on disk. After an error, the file is unchanged.
+// Replace replaces the content. When Replace returns nil, the new content is on disk. After an error, the file is
+// unchanged.
 func (l *Log) Replace(records [][]byte) error {
 	b := appendRecords([]byte(logHeader), records)
 	if err := l.replaceContent(b); err != nil {

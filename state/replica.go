@@ -12,25 +12,25 @@ import (
 	"crowsnest/state/plainfile"
 )
 
-// The files of a process that is the standby of another one.
+// Names of the files of a process that is the standby of another one.
 const (
 	replica      = "replica"
 	identityFile = "identity"
 
-	maxIdentity = 1024 // length in bytes
+	maxIdentity = 1024 // maximum length in bytes
 )
 
-// SaveReplica replaces the replica in dir, which is a copy of another process's snapshot. It
-// works like Save. The payload is packed in a form that only the caller interprets.
+// SaveReplica replaces the replica in dir. A replica is a copy of another process's snapshot. SaveReplica works like
+// Save. The payload is packed in a form that only the caller interprets.
 func SaveReplica(dir string, packed []byte) error { return save(dir, replica, packed) }
 
 // LoadReplica returns the newest usable replica. It works like Load.
 func LoadReplica(dir string) (packed []byte, note string, err error) { return load(dir, replica) }
 
-// DropReplica removes the replica. It is called when the snapshot is newer.
+// DropReplica removes the replica. It is called when the process has a newer snapshot of its own.
 func DropReplica(dir string) error {
-	// The newest file is removed last. If the process is killed meanwhile, the files that are
-	// left are no older than before.
+	// The newest file is removed last, so that the remaining files are never older than before if the process is killed
+	// meanwhile.
 	for _, name := range []string{previousName(replica), temporaryName(replica), replica} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove the replica: %w", err)
@@ -49,7 +49,7 @@ func Has(dir string) bool {
 	return false
 }
 
-// Identity returns the name of the directory, a random text that is lost with the directory.
+// Identity returns the ID of the directory, which is a random text in a file. The ID is lost with the directory.
 func Identity(dir string) (string, error) {
 	path := filepath.Join(dir, identityFile)
 	b, err := plainfile.Read(path, maxIdentity)

@@ -15,29 +15,29 @@ import (
 	"crowsnest/state/plainfile"
 )
 
-// The files in a state directory.
+// Names of the files in a state directory.
 const (
 	current  = "state"
 	lockFile = "lock"
 )
 
-// maxSize bounds the size of a snapshot. About 2 MiB are expected, and no larger file is written.
+// maxSize is the maximum size of a snapshot in bytes. About 2 MiB are expected. Larger snapshots are not written.
 const maxSize = 64 << 20
 
-// version of the envelope, which is one header line followed by the payload
+// version of the file format, which is a header line followed by the payload
 const version = 1
 
 const magic = "crowsnest-state"
 
-// maxBad is the number of damaged files that are kept for inspection.
+// maxBad is the maximum number of damaged files that are kept for inspection.
 const maxBad = 9
 
-// Save replaces the snapshot in dir by payload and keeps the previous snapshot. When it returns
-// nil, the new one is on disk. After an error, the older ones are intact, and the next Save may
-// succeed, because Save creates a missing directory. Calls must not overlap.
+// Save replaces the snapshot in dir by payload and keeps the previous snapshot. When Save returns nil, the new snapshot
+// is on disk. After an error, the older ones are intact. The next Save may succeed, because Save creates a missing
+// directory. Calls must not overlap.
 func Save(dir string, payload []byte) error { return save(dir, current, payload) }
 
-// A snapshot has files of the newest generation, the previous one, and one that is being written.
+// A snapshot has three files: the newest generation, the previous one, and one that is being written.
 func previousName(name string) string  { return name + ".prev" }
 func temporaryName(name string) string { return name + ".tmp" }
 
@@ -59,7 +59,7 @@ func replace(dir, name string, payload []byte) error {
 	if err := plainfile.Create(tmp, []byte(header(payload)), payload); err != nil {
 		return err
 	}
-	// A crash between the two renames leaves no current file. Load uses the temporary one then.
+	// After a crash between the two renames there is no current file. Then Load uses the temporary file.
 	if err := os.Rename(cur, filepath.Join(dir, previousName(name))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("keep the previous one: %w", err)
 	}
@@ -109,16 +109,15 @@ func decode(b []byte) ([]byte, error) {
 	return payload, nil
 }
 
-// Load returns the newest usable snapshot in dir, or nil if there is none. note says in one
-// sentence which files were unusable and where they are now. It is empty if there were none.
-// err reports that the directory or a file in it cannot be read. The payload may still be
-// usable then, and the caller continues in every case.
+// Load returns the newest usable snapshot in dir, or nil if there is none. note is a sentence that states which files
+// were unusable and where they are now. It is empty if there were none. err reports that the directory or a file in it
+// cannot be read. Even then the payload may be usable, so the caller continues in every case.
 func Load(dir string) (payload []byte, note string, err error) { return load(dir, current) }
 
 func load(dir, base string) (payload []byte, note string, err error) {
 	var notes []string
 	var errs []error
-	// A complete temporary file is newer, because Save was killed while it waited for the disk.
+	// A complete temporary file is the newest generation. Save was killed before it could rename the file.
 	for _, name := range []string{temporaryName(base), base, previousName(base)} {
 		b, rerr := read(filepath.Join(dir, name))
 		if errors.Is(rerr, fs.ErrNotExist) {
@@ -161,7 +160,7 @@ func read(path string) ([]byte, error) {
 	return payload, nil
 }
 
-// readWhole returns the content of a file, or a *damage if this package has not written the file.
+// readWhole returns the content of a file. It returns a *damage if this package cannot have written the file.
 func readWhole(path string) ([]byte, error) {
 	b, err := plainfile.Read(path, maxSize+1024)
 	if refused, ok := errors.AsType[*plainfile.Refused](err); ok {
@@ -170,7 +169,7 @@ func readWhole(path string) ([]byte, error) {
 	return b, err
 }
 
-// setAside renames a damaged file for inspection, and returns a sentence that says so.
+// setAside renames a damaged file for inspection, and returns a sentence about it.
 func setAside(dir, name string, why *damage) string {
 	from := filepath.Join(dir, name)
 	for n := 1; n <= maxBad; n++ {

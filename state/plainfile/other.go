@@ -6,6 +6,6 @@ import "os"
 
 const openFlags = 0
 
-// links returns 1 instead of the file's number of links. Only the daemon needs that number, and
-// it runs only on Linux.
+// links returns 1 instead of the number of hard links of the file. Only the daemon needs that number, and the daemon
+// runs only on Linux.
 func links(os.FileInfo) uint64 { return 1 }

@@ -1,6 +1,5 @@
-// Package plainfile reads and writes files in directories to which others may write. They could
-// replace a file by a link to another file, by a pipe that blocks, or by a device that never
-// ends.
+// Package plainfile reads and writes files in directories to which others may write. These others could replace a file
+// by a link to another file, by a named pipe that blocks, or by a device whose data never end.
 package plainfile
 
 import (
@@ -10,15 +9,15 @@ import (
 	"os"
 )
 
-// Refused reports that a path does not name a plain file.
+// Refused reports that a path is not the name of a plain file.
 type Refused struct{ Path, Reason string }
 
 func (e *Refused) Error() string { return e.Path + " is " + e.Reason }
 
-// Open opens a file like os.OpenFile. It does not follow links and does not wait for pipes. It
-// returns a *Refused for everything except a regular file that has only one name.
+// Open opens a file like os.OpenFile. It does not follow links and does not wait for named pipes. It returns a *Refused
+// for everything except a regular file that has only one name.
 func Open(path string, flag int, mode os.FileMode) (*os.File, error) {
-	// A pipe or a device must not even be opened, because opening it may have an effect.
+	// A named pipe or a device must not be opened at all, because opening it may have an effect.
 	if fi, err := os.Lstat(path); err == nil {
 		if err := checkFile(path, fi); err != nil {
 			return nil, err
@@ -68,7 +67,7 @@ func Read(path string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// Create removes what has this name, creates a file, and returns when its content is on disk.
+// Create replaces whatever has this path by a new file. When Create returns nil, the content is on disk.
 func Create(path string, parts ...[]byte) error {
 	if err := os.RemoveAll(path); err != nil {
 		return err
@@ -88,7 +87,7 @@ func Create(path string, parts ...[]byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Replace replaces a file, which is unchanged after an error. The directory is not synced.
+// Replace replaces a file. After an error, the old file is unchanged. Replace does not sync the directory.
 func Replace(path string, content []byte) error {
 	tmp := path + ".tmp"
 	err := Create(tmp, content)
@@ -96,7 +95,7 @@ func Replace(path string, content []byte) error {
 		err = os.Rename(tmp, path)
 	}
 	if err != nil {
-		_ = os.Remove(tmp) // the next attempt may need the space
+		_ = os.Remove(tmp) // frees the space, which the next attempt may need
 	}
 	return err
 }
