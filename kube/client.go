@@ -1,11 +1,11 @@
-// Package kube is a client of the Kubernetes API. It offers paged lists, watches with a proof
-// of progress, and logs. The only objects that it writes are reviews, which the API server
-// answers and does not store, and the Lease of two aggregators.
+// Package kube is a client of the Kubernetes API. It offers paged lists, watches with a proof of progress, and logs. It
+// writes only two kinds of objects: reviews, which the API server answers and does not store, and the Lease of two
+// aggregators.
 //
-// Configuration and credentials are those of client-go. The requests are not, for three
-// reasons. Its dynamic client decodes each page of a list into maps, which takes 16 MiB for 250
-// pods of 8 KiB, while this client holds one object. It reads error responses of any size. Its
-// tools/watch hides why a watch fails.
+// Configuration and credentials come from client-go. The requests do not, for three reasons. First, client-go's dynamic
+// client decodes each page of a list into maps, which takes 16 MiB for 250 pods of 8 KiB, while this client holds one
+// object at a time. Second, the dynamic client reads error responses of any size. Third, client-go's tools/watch hides
+// the reason why a watch fails.
 package kube
 
 import (
@@ -27,7 +27,7 @@ import (
 	"sync"
 	"time"
 
-	_ "k8s.io/client-go/plugin/pkg/client/auth/oidc" // the kubeconfig of a person may need it
+	_ "k8s.io/client-go/plugin/pkg/client/auth/oidc" // authentication provider that the kubeconfig of a person may use
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -35,7 +35,7 @@ import (
 const (
 	dialWithin  = 10 * time.Second
 	keepAlive   = 15 * time.Second
-	pingAfter   = 15 * time.Second // time without data after which an HTTP/2 connection is pinged
+	pingAfter   = 15 * time.Second // idle time after which an HTTP/2 connection is checked with a ping
 	pongWithin  = 15 * time.Second
 	idleConns   = 16
 	idleTimeout = 90 * time.Second
@@ -44,26 +44,25 @@ const (
 
 // Options set the API server and the credentials.
 type Options struct {
-	// Kubeconfig is the path of a kubeconfig. If it is empty, Files is used. If Files is empty
-	// too, the service account of this pod is used.
+	// Kubeconfig is the path of a kubeconfig. If it is empty, Files are used. If Files are empty too, the service
+	// account of this pod is used.
 	Kubeconfig string
-	// Files are the kubeconfig files of a person, which are merged like kubectl does. Missing
-	// files are skipped. If the result has no cluster, the service account of this pod is used.
+	// Files are the paths of a person's kubeconfig files, which are merged as kubectl does. Missing files are skipped.
+	// If the result has no cluster, the service account of this pod is used.
 	Files []string
-	// Context replaces the current context of the kubeconfig. If it is empty, the current
-	// context is used.
+	// Context is the name of the context to use. Empty means the current context of the kubeconfig.
 	Context string
-	// Transport replaces the network in tests. No configuration is read then.
+	// Transport replaces the network in tests. If it is set, no configuration is read.
 	Transport http.RoundTripper
 }
 
-// Client is a client of one API server. It reads its configuration before the first request,
-// and again after the server has refused its credentials. It is safe for concurrent use.
+// Client is a client of one API server. It reads its configuration before the first request, and again after the server
+// has refused its credentials. It is safe for concurrent use.
 type Client struct {
 	opt Options
 
 	mu   sync.Mutex
-	conn *conn // nil before the configuration is read
+	conn *conn // nil until the configuration is read
 }
 
 // conn holds the HTTP clients that result from one reading of the configuration.
@@ -76,7 +75,7 @@ type conn struct {
 // New returns a client. It does not read the configuration yet.
 func New(opt Options) *Client { return &Client{opt: opt} }
 
-// Close closes idle connections. The client can be used afterwards.
+// Close closes idle connections. The client can still be used afterwards.
 func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,8 +178,8 @@ func (c *Client) CurrentContext() (Place, error) {
 	return Place{cmp.Or(c.opt.Context, raw.CurrentContext), namespace}, nil
 }
 
-// newConn makes two HTTP clients. API requests use HTTP/2, whose pings detect a dead connection.
-// Logs use HTTP/1.1, because data that is read slowly then waits in the kernel and on the server.
+// newConn returns two HTTP clients. API requests use HTTP/2, whose pings detect a dead connection. Logs use HTTP/1.1,
+// because data that is read slowly then waits in the kernel and on the server.
 func newConn(cfg *rest.Config) (*conn, error) {
 	cfg.UserAgent = userAgent
 	base, _, err := rest.DefaultServerUrlFor(cfg)
@@ -229,8 +228,8 @@ func newConn(cfg *rest.Config) (*conn, error) {
 // noRedirect refuses redirects, because credentials must not be sent to another address.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// OpenLog opens a log. The API answers only when there is data, so OpenLog may wait until ctx
-// ends. The caller must close the body.
+// OpenLog opens a log. The API server does not answer until there is data, so OpenLog may wait until ctx ends. The
+// caller must close the body.
 func (c *Client) OpenLog(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
 	return c.send(ctx, request{method: http.MethodGet, path: path, query: query, logs: true})
 }
@@ -243,7 +242,7 @@ type request struct {
 	logs         bool // whether the request reads a log
 }
 
-// send returns the body of the response. A status other than 200 and 201 is an *Error.
+// send returns the body of the response. A status other than 200 and 201 results in an *Error.
 func (c *Client) send(ctx context.Context, r request) (io.ReadCloser, error) {
 	conn, err := c.connection()
 	if err != nil {
@@ -281,7 +280,7 @@ func (c *Client) send(ctx context.Context, r request) (io.ReadCloser, error) {
 	defer res.Body.Close()
 	if res.StatusCode == http.StatusUnauthorized {
 		c.mu.Lock()
-		if c.conn == conn { // it was not replaced yet
+		if c.conn == conn { // no other request has replaced the connection yet
 			c.disconnect()
 		}
 		c.mu.Unlock()
@@ -292,16 +291,16 @@ func (c *Client) send(ctx context.Context, r request) (io.ReadCloser, error) {
 const (
 	// pageSize is the number of objects per request.
 	pageSize = 250
-	// maxObject is the largest size of one object. etcd accepts 1.5 MiB.
+	// maxObject is the maximum size of one object in bytes. etcd accepts 1.5 MiB.
 	maxObject  = 8 << 20
 	maxPages   = 10000
 	pageWithin = time.Minute
-	// watchFor is the time after which the server ends a watch, or up to a minute later. If the
-	// server does not end it, the client does.
+	// watchFor is the time after which the server is asked to end a watch. The server may take up to a minute longer.
+	// After that, the client ends the watch.
 	watchFor   = 4 * time.Minute
 	watchGrace = 30 * time.Second
-	// silentFor is the time without messages, including bookmarks, after which a watch is
-	// opened again. Its connection may be dead although nothing reports that.
+	// silentFor is the time without messages, including bookmarks, after which a watch is opened again, because its
+	// connection may be dead without an error.
 	silentFor = 90 * time.Second
 	// openWithin is the time in which the server must answer a request for a watch.
 	openWithin = 30 * time.Second
@@ -315,18 +314,18 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values, out any
 	return c.call(ctx, request{method: http.MethodGet, path: path, query: query}, out)
 }
 
-// Create posts an object and reads the response into out, which may be object.
+// Create posts an object and decodes the response into out. out may be object.
 func (c *Client) Create(ctx context.Context, path string, object, out any) error {
 	return c.call(ctx, request{method: http.MethodPost, path: path, object: object}, out)
 }
 
-// Replace replaces the object at path, in the version that object states. It reads the response
-// into out, which may be object.
+// Replace replaces the object at path. The request fails unless object has the newest resource version. Replace decodes
+// the response into out, which may be object.
 func (c *Client) Replace(ctx context.Context, path string, object, out any) error {
 	return c.call(ctx, request{method: http.MethodPut, path: path, object: object}, out)
 }
 
-// call sends a request and reads the response, which is one object, into out.
+// call sends a request and decodes the response, which is one object, into out.
 func (c *Client) call(ctx context.Context, r request, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, pageWithin)
 	defer cancel()
@@ -341,8 +340,8 @@ func (c *Client) call(ctx context.Context, r request, out any) error {
 	return nil
 }
 
-// List reads all objects in pages, and calls each for every object. It returns the resource
-// version from which to watch. each must not keep its argument.
+// List reads all objects in pages, and calls each for every object. It returns the resource version from which to
+// watch. each must not keep a reference to its argument.
 func (c *Client) List(ctx context.Context, path string, query url.Values, each func(json.RawMessage) error) (version string, err error) {
 	q := maps.Clone(query)
 	if q == nil {
@@ -362,7 +361,7 @@ func (c *Client) List(ctx context.Context, path string, query url.Values, each f
 	return "", fmt.Errorf("list %s: it has more than %d pages", path, maxPages)
 }
 
-// listMeta holds the used fields of metav1.ListMeta.
+// listMeta holds the fields of metav1.ListMeta that are used.
 type listMeta struct {
 	Version  string `json:"resourceVersion"`
 	Continue string `json:"continue"`
@@ -431,7 +430,7 @@ func (d decoder) decodeNext(out any) error {
 
 func (d decoder) readItems(each func(json.RawMessage) error) error {
 	t, err := d.Token()
-	if err != nil || t == nil { // the value is null if there are no items
+	if err != nil || t == nil { // items is null if there are none
 		return err
 	}
 	if t != json.Delim('[') {
@@ -457,9 +456,9 @@ type Event struct {
 	Object json.RawMessage `json:"object"` // valid only during the call
 }
 
-// Watch calls each for every event after the resource version in query. It returns nil when the
-// server ends the watch or sends nothing for 90 seconds, and an error if something fails.
-// opened is called when the server has answered.
+// Watch calls each for every event after the resource version in query. It returns nil when the server ends the watch
+// or sends nothing for 90 seconds. It returns an error if something fails. opened is called when the server has
+// answered the request.
 func (c *Client) Watch(ctx context.Context, path string, query url.Values, opened func(), each func(Event) error) error {
 	lasts := watchFor + rand.N(time.Minute)
 	outer := ctx
@@ -503,8 +502,8 @@ func (c *Client) Watch(ctx context.Context, path string, query url.Values, opene
 	}
 }
 
-// budget limits how many bytes of a body may be read before the limit is reset. Beyond the
-// limit, Read returns errTooLarge.
+// budget is a reader that limits the number of bytes that may be read before the limit is reset. Beyond the limit, Read
+// returns errTooLarge.
 type budget struct {
 	r    io.Reader
 	left int

@@ -16,16 +16,16 @@ import (
 const (
 	maxErrorBody  = 64 << 10
 	maxErrorText  = 300
-	maxRetryAfter = 60 // in seconds
+	maxRetryAfter = 60 // maximum delay in seconds
 )
 
-// Error is a response of the API that reports a failure. Callers should check its code, because
-// the texts of errors about logs often say only that the reason is unknown.
+// Error is an error response of the API. Callers should check its code, because the text of an error about a log often
+// states no reason.
 type Error struct {
 	Code    int
 	Reason  string // reason such as Forbidden; empty if the server states none
-	Message string // text of the server, truncated
-	// RetryAfter is the delay that the server asks for, at most one minute. Zero means none.
+	Message string // text of the server, possibly truncated
+	// RetryAfter is the delay that the server asks for, at most one minute. Zero means that it asks for none.
 	RetryAfter time.Duration
 }
 
@@ -37,7 +37,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the API server answers %d: %s", e.Code, e.Message)
 }
 
-// StatusCode returns the status code of an error of the API, or 0 for another error.
+// StatusCode returns the HTTP status of an error of the API, or 0 for another error.
 func StatusCode(err error) int {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
@@ -53,12 +53,11 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// IsExpired reports whether err means that a resource version is too old. A new list is needed.
+// IsExpired reports whether err means that a resource version is too old, so that a new list is needed.
 func IsExpired(err error) bool { return StatusCode(err) == http.StatusGone }
 
-// ExplainError returns a text about an error for an operator. For refused credentials it
-// explains how to renew them. For a missing permission it returns refused. Otherwise it
-// describes what failed.
+// ExplainError returns a text about an error for an operator. For refused credentials, the text explains how to renew
+// them. For a missing permission, the text begins with refused. For any other error, it begins with failed.
 func ExplainError(err error, refused, failed string) string {
 	switch StatusCode(err) {
 	case http.StatusUnauthorized:
@@ -69,7 +68,7 @@ func ExplainError(err error, refused, failed string) string {
 	return fmt.Sprintf("%s: %v", failed, err)
 }
 
-// status holds the used fields of metav1.Status.
+// status holds the fields of metav1.Status that are used.
 type status struct {
 	Code    int    `json:"code"`
 	Reason  string `json:"reason"`

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// BetterImage returns one of two names of an image, the requested one (asked) or that of the
-// runtime (runs). It prefers a name with a tag, and otherwise asked.
+// BetterImage returns one of two names of a container's image. asked is the requested name, and runs is the name that
+// the runtime reports. BetterImage returns a name with a tag if there is one, and otherwise asked.
 func BetterImage(asked, runs string) string {
 	if !isTagged(asked) && isTagged(runs) {
 		return runs

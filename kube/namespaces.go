@@ -7,14 +7,13 @@ import (
 	"crowsnest/internal/lazyre"
 )
 
-// maxNamespaces is the largest number of namespaces that a source watches one by one.
+// maxNamespaces is the maximum number of namespaces that a source watches separately.
 const maxNamespaces = 50
 
 var namespaceName = lazyre.New(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// CheckNamespaces returns the errors in the setting namespaces of a source of this kind.
-// instead is the advice for a value that is not a name. all says what removing the setting
-// does.
+// CheckNamespaces returns the errors in the setting namespaces of a source. kind is the kind of the source. instead is
+// the advice for a value that is not a name. all describes what removing the setting does.
 func CheckNamespaces(kind string, namespaces []string, instead, all string) []error {
 	var errs []error
 	for i, name := range namespaces {

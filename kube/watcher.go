@@ -16,77 +16,73 @@ import (
 )
 
 const (
-	// SlowRetry is the retry interval if only an operator can fix the problem.
+	// SlowRetry is the retry interval for a problem that only an operator can fix.
 	SlowRetry = 30 * time.Second
 
-	// FirstRetry is the wait after the first failure.
+	// FirstRetry is the time to wait after the first failure.
 	FirstRetry = 500 * time.Millisecond
 
-	// earlyRefusals is the number of successive responses with status 403 that are retried like
-	// other errors if the list was allowed before. An API server that has just started answers
-	// 403 until it has read its roles.
+	// earlyRefusals is the number of consecutive responses with status 403 that are retried like other errors if the
+	// list was allowed before. An API server that has just started answers 403 until it has read its roles.
 	earlyRefusals = 5
 )
 
-// Handler receives what a Watcher reads. Calls do not overlap. If a call returns an error, the
-// list or watch ends and starts again.
+// Handler receives the objects that a Watcher reads. Calls do not overlap. If a call returns an error, the list or
+// watch ends and starts again.
 type Handler interface {
-	// Listing is called before a list starts, even if the list repeats one that failed. Objects
-	// that are not passed to Changed between Listing and the next Listed no longer exist.
+	// Listing is called before a list starts, and also before a list that failed is repeated. An object that is not
+	// passed to Changed between the last Listing and the next Listed no longer exists.
 	Listing()
-	// Changed is called with each object of a list, and with each object that is added or
-	// changed later. The same state of an object may be passed again. Changed must not keep its
-	// argument.
+	// Changed is called with each object of a list, and with each object that is added or changed later. The same state
+	// of an object may be passed again. Changed must not keep a reference to its argument.
 	Changed(object json.RawMessage) error
-	// Deleted is called with the last state of an object that was deleted, or that no longer
-	// matches a selector of the query. It must not keep its argument.
+	// Deleted is called with the last state of an object that was deleted, or that no longer matches a selector of the
+	// query. It must not keep a reference to its argument.
 	Deleted(ctx context.Context, object json.RawMessage) error
 	// Listed is called when a list is complete.
 	Listed(ctx context.Context)
-	// Passed is called when the API server has answered successfully. The error that was passed
-	// to Failed no longer exists.
+	// Passed is called when the API server has answered successfully, which means that the error passed to Failed is
+	// over.
 	Passed()
-	// Failed is called with each error. lasting means that an immediate retry did not help, so
-	// the error should be reported.
+	// Failed is called with each error. lasting means that an immediate retry did not help, so the error should be
+	// reported.
 	Failed(err error, lasting bool)
 }
 
-// Watcher lists the objects at one path of the API and then watches them, as long as Run lasts.
-// It keeps no objects. It repeats the list only after Resync, or if the API server no longer
-// knows the version from which to watch (410).
+// Watcher lists the objects at one path of the API and then watches them, as long as Run lasts. It stores no objects.
+// It repeats the list only after Resync, or if the API server no longer knows the version from which to watch (status
+// 410).
 type Watcher struct {
 	Client *Client
-	// Path is the path of the list, such as /api/v1/pods. Query holds its selectors.
+	// Path is the path of the list, such as /api/v1/pods. Query holds the selectors of the list.
 	Path  string
 	Query url.Values
 	// Clock is time.Now or a clock for tests.
 	Clock   func() time.Time
 	Handler Handler
-	// Resync is the interval at which everything is listed again even if no watch has failed.
-	// Zero means never.
+	// Resync is the interval at which all objects are listed again even if no watch has failed. Zero means never.
 	Resync time.Duration
-	// From is a version from which Run watches, from an earlier run. If it is empty, Run lists
-	// first.
+	// From is the resource version of an earlier run from which Run watches. If it is empty, Run lists first.
 	From string
-	// Rewound is called before a list if the version of the API server is older than one that
-	// was read, because its storage was restored from a backup. It may be nil.
+	// Rewound is called before a list if the API server's version is older than a version that was read before, because
+	// its storage was restored from a backup. It may be nil.
 	Rewound func()
-	// Progress is called with times up to which the Handler has received everything that the
-	// API server had (see proveProgress). Calls do not overlap with calls of the Handler. The
-	// times do not decrease unless the clock is set back. If it is nil, progress is not proved.
+	// Progress is called with a time up to which the Handler has received all changes (see proveProgress). Calls do not
+	// overlap with calls of the Handler. The times do not decrease unless the clock is set back. If Progress is nil,
+	// progress is not proved.
 	Progress func(at time.Time)
 
-	version string // version from which to watch; empty if a list is due
+	version string // resource version from which to watch; empty if a list is due
 	listed  time.Time
 	tries   int // number of consecutive failures; guarded by mu
-	code    int // HTTP status of the last failure, 0 if there was no response; guarded by mu
-	alike   int // number of consecutive failures with the status code; guarded by mu
+	code    int // HTTP status of the last failure, or 0 if there was no response; guarded by mu
+	alike   int // number of consecutive failures with the same status; guarded by mu
 
 	calls sync.Mutex // held during calls of the Handler and of Progress
 
 	mu    sync.Mutex
 	state State
-	reads int // number that increases before and after each message of a watch is handled
+	reads int // counter that increases before and after each message of a watch is handled
 	seen  uint64
 }
 
@@ -94,7 +90,7 @@ type Watcher struct {
 type State struct {
 	Synced bool // whether a list was completed
 	Open   bool // whether the watch is open
-	// LastRead is the time when the last message of the API server or the last list was read.
+	// LastRead is the time when the last message of the API server, or the last list, was read.
 	LastRead time.Time
 }
 
@@ -106,7 +102,7 @@ func (w *Watcher) State() State {
 	return w.state
 }
 
-// Run lists and watches until ctx ends. It then waits for calls that are in progress.
+// Run lists and watches until ctx ends. Before it returns, it waits for calls that are in progress.
 func (w *Watcher) Run(ctx context.Context) {
 	w.version, w.listed = w.From, w.Clock()
 	w.seen = VersionNumber(w.From)
@@ -162,12 +158,12 @@ func (w *Watcher) list(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// Version returns the version up to which the Handler has received everything. In
-// Handler.Listed it is the version of the list. Later it is the version of the last event or
-// bookmark. Only calls of the Handler and of Progress may use it.
+// Version returns the resource version up to which the Handler has received all changes. In Handler.Listed it is the
+// version of the list. Later it is the version of the last event or bookmark. It may be called only from calls of the
+// Handler and of Progress.
 func (w *Watcher) Version() string { return w.version }
 
-// watch passes on the events after w.version, and proves progress, until the watch ends.
+// watch passes the events after w.version to the Handler, and proves progress, until the watch ends.
 func (w *Watcher) watch(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var proving sync.WaitGroup
@@ -182,7 +178,7 @@ func (w *Watcher) watch(ctx context.Context) error {
 		proving.Go(func() { cancel(w.proveProgress(ctx)) })
 	}, func(e Event) error { return w.handleEvent(ctx, e) })
 	if cause := context.Cause(ctx); cause != nil {
-		err = cause // the reason why the watch was given up
+		err = cause // the reason why the watch was cancelled
 	}
 	cancel(nil)
 	proving.Wait()
@@ -216,7 +212,7 @@ func (w *Watcher) handleEvent(ctx context.Context, e Event) error {
 	return nil
 }
 
-// noteRead records that a message was received or that the Handler has handled it.
+// noteRead records that a message was received, or that the Handler has handled a message.
 func (w *Watcher) noteRead() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -235,7 +231,7 @@ func (w *Watcher) noteProgress() {
 	w.Handler.Passed()
 }
 
-// handleOutcome reports how a step ended. It returns the time to wait.
+// handleOutcome reports the result of a list or watch to the Handler. It returns the time to wait before the next one.
 func (w *Watcher) handleOutcome(err error) time.Duration {
 	if err == nil {
 		return 0
@@ -270,25 +266,24 @@ func (w *Watcher) handleOutcome(err error) time.Duration {
 const (
 	// proveEvery is the interval at which a Watcher proves its progress.
 	proveEvery = 5 * time.Second
-	// settleFor is the time without messages after which a watch has nothing more to send.
-	// Watches deliver within milliseconds. A watch with a backlog keeps sending.
+	// settleFor is the time without messages after which a watch has delivered all changes. Watches deliver within
+	// milliseconds. A watch with a backlog keeps sending.
 	settleFor = 2 * time.Second
-	// proveTries is the number of successive failures after which the watch is given up.
+	// proveTries is the number of consecutive failures to prove progress after which the watch is cancelled.
 	proveTries = 2
-	// proveWithin is the time limit of one question, so that a server that hangs is noticed.
+	// proveWithin is the time limit of one request for the current version, so that a server that hangs is noticed.
 	proveWithin = 10 * time.Second
 )
 
-// proveProgress calls Progress while the watch is open. It returns an error when questions to
-// the server have failed several times in a row.
+// proveProgress calls Progress while the watch is open. It returns an error after several consecutive requests to the
+// server have failed.
 //
-// A watch without messages proves nothing. Either nothing has happened, or nothing has arrived.
-// Bookmarks are not sufficient. API servers send them only once a minute, and never for
-// resources without a watch cache, such as Events. Therefore the server is asked for its
-// current version, by a list of one object that it must read consistently from etcd. As soon as
-// the watch has delivered this version or a later one, everything up to the time of the
-// question was read. If the version belongs to another kind of object, the watch never delivers
-// it. Therefore a watch that is silent for settleFor after the answer is also sufficient.
+// A watch without messages proves nothing, because either nothing has happened or nothing has arrived. Bookmarks are
+// not sufficient. API servers send them only once a minute, and never for resources without a watch cache, such as
+// Events. Therefore proveProgress requests the current resource version, with a list of one object that the server must
+// read consistently from etcd. As soon as the watch has delivered this version or a later one, all changes up to the
+// time of the request were read. If the version belongs to an object of another kind, the watch never delivers it.
+// Therefore it is also sufficient that the watch sends nothing for settleFor after the response.
 func (w *Watcher) proveProgress(ctx context.Context) error {
 	for failed := 0; pause.Sleep(ctx, pause.Jitter(proveEvery), nil); {
 		at := w.Clock()
@@ -322,8 +317,8 @@ func (w *Watcher) currentVersion(ctx context.Context) (uint64, error) {
 	return VersionNumber(list.Metadata.Version), err
 }
 
-// checkProof reports whether the watch has delivered everything up to a version, and then calls
-// Progress with t. Otherwise, or if the Handler is busy, it first waits for settleFor.
+// checkProof calls Progress with t and returns true if the watch has delivered everything up to a version. Otherwise,
+// or if the Handler is busy, it first waits for settleFor.
 func (w *Watcher) checkProof(ctx context.Context, t time.Time, version uint64) bool {
 	w.mu.Lock()
 	before, done := w.reads, version > 0 && w.seen >= version
@@ -347,8 +342,8 @@ func (w *Watcher) checkProof(ctx context.Context, t time.Time, version uint64) b
 	return true
 }
 
-// VersionNumber returns a resource version as a number, or 0 if it is not one. Among objects of
-// one kind, a larger number means a later version.
+// VersionNumber returns a resource version as a number, or 0 if it is not a number. For objects of one kind, a larger
+// number means a later version.
 func VersionNumber(version string) uint64 {
 	n, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
