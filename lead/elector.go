@@ -12,35 +12,37 @@ import (
 
 // Times are the durations of an election.
 type Times struct {
-	// Lease is how long the record must be unchanged before another candidate may lead.
+	// Lease is the time for which the record must be unchanged before another candidate may take the lead.
 	Lease time.Duration
-	// Renew is how long a process may lead after it renewed the record, and how long a
+	// Renew is the time for which a process may lead after it renewed the record. It is also the time for which a
 	// standby's promise not to take the lead is valid. It is shorter than Lease.
 	Renew time.Duration
 	// Retry is the interval at which the record is read or renewed.
 	Retry time.Duration
-	// Grace is how much longer a candidate that lacks something confirmed waits for a process that has it.
+	// Grace is the additional time for which a candidate that lacks a confirmed checkpoint waits for a process that has
+	// it.
 	Grace time.Duration
-	// Empty is how long a candidate without state waits if there is no record. The other one may have state.
+	// Empty is the time for which a candidate without state waits if there is no record, because the other process may
+	// have state.
 	Empty time.Duration
 }
 
-// DefaultTimes are the times that the components of Kubernetes use.
+// DefaultTimes are the defaults of the components of Kubernetes.
 var DefaultTimes = Times{Lease: 15 * time.Second, Renew: 10 * time.Second, Retry: 2 * time.Second, Grace: time.Minute, Empty: 10 * time.Second}
 
-// holdTime returns how long a poll waits for a new checkpoint. It is short, because each poll
-// renews the standby's promise, which must not expire.
+// holdTime returns the time for which the leader delays its response to a poll until there is a new checkpoint. It is
+// short, because each poll renews the standby's promise, which must not expire.
 func (t Times) holdTime() time.Duration { return t.Renew / 5 }
 
-// promiseMargin is how much shorter the leader takes a promise to be, because clocks differ in speed.
+// promiseMargin is the time by which the leader treats a promise as shorter, because clocks differ in speed.
 const promiseMargin = 500 * time.Millisecond
 
-// Candidate describes this process to the election.
+// Candidate describes this process in the election.
 type Candidate struct {
-	ID      string // ID of the process's disk, which survives a restart of the process
-	URL     string // address at which it serves its checkpoints while it leads
+	ID      string // ID of the process's state directory, which survives a restart of the process
+	URL     string // address at which the process serves its checkpoints while it leads
 	Version int    // version of the checkpoints that it writes
-	State   bool   // whether its disk has state
+	State   bool   // whether the state directory contains state
 }
 
 // Elector takes part in the election for one process. It is safe for concurrent use.
@@ -59,13 +61,13 @@ type Elector struct {
 	rec      Record
 	revision string
 	seen     time.Time // time at which the current revision was first seen
-	known    bool      // whether a record was read or written
-	leads    bool      // whether the newest known record was written by this process as the leader
+	known    bool      // whether a record was ever read or written
+	leads    bool      // whether this process wrote the newest known record as the leader
 	taking   bool      // whether this process is writing a record to take the lead
 	ended    bool      // whether the lead was finally lost or released
-	renewed  time.Time // time before the last successful write
+	renewed  time.Time // time just before the last successful write
 	promised time.Time // time from which the newest promise of the standby counts
-	bound    time.Time // time at which this process's promise to the leader began; zero if there is none
+	bound    time.Time // start of this process's promise to the leader; zero if there is none
 	err      error     // error of the last attempt
 }
 
@@ -88,7 +90,7 @@ func (e *Elector) Run(ctx context.Context) {
 	}
 }
 
-// TryNow makes Run try now.
+// TryNow makes Run try immediately.
 func (e *Elector) TryNow() {
 	select {
 	case e.kick <- struct{}{}:
@@ -102,8 +104,8 @@ func (e *Elector) Won() <-chan struct{} { return e.won }
 // Lost returns a channel that is closed when another process has taken the lead from this one.
 func (e *Elector) Lost() <-chan struct{} { return e.lost }
 
-// IsLeading reports whether this process may accept lines, draw conclusions and notify now. It
-// depends only on the clock, so it is right even immediately after a long pause of the process.
+// IsLeading reports whether this process may now accept lines, draw conclusions and notify. It depends only on the
+// clock, so it is right even immediately after a long pause of the process.
 func (e *Elector) IsLeading() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -115,15 +117,15 @@ func (e *Elector) IsLeading() bool {
 		!e.promised.IsZero() && timeBetween(e.promised, now) < e.times.Renew-promiseMargin
 }
 
-// timeBetween returns the time between two readings of the clock. It uses the larger of the
-// monotonic and the wall clock difference, because the monotonic clock may stand still while a
-// machine sleeps, and the wall clock can be set back.
+// timeBetween returns the time between two readings of the clock. It returns the larger one of the monotonic and the
+// wall clock difference, because the monotonic clock may stand still while a machine sleeps, and the wall clock can be
+// set back.
 func timeBetween(earlier, later time.Time) time.Duration {
 	return max(later.Sub(earlier), later.Round(0).Sub(earlier.Round(0)))
 }
 
-// NotePromise records a promise of the standby not to take the lead for Times.Renew. The
-// standby made it later than after, so Times.Renew is counted from there.
+// NotePromise records a promise of the standby not to take the lead for Times.Renew. The standby made the promise later
+// than after, so Times.Renew is counted from after.
 func (e *Elector) NotePromise(after time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -152,8 +154,7 @@ func (e *Elector) EndPromise() {
 	e.TryNow()
 }
 
-// renewOrCampaign renews the record if this process leads. Otherwise it reads the record, and
-// takes the lead if that is allowed.
+// renewOrCampaign renews the record if this process leads. Otherwise it reads the record, and takes the lead if it may.
 func (e *Elector) renewOrCampaign(ctx context.Context) {
 	e.turn.Lock()
 	defer e.turn.Unlock()
@@ -176,7 +177,7 @@ func (e *Elector) renewOrCampaign(ctx context.Context) {
 	e.err = err
 }
 
-// campaign reads the record and takes the lead if that is allowed.
+// campaign reads the record and takes the lead if it may.
 func (e *Elector) campaign(ctx context.Context) error {
 	if err := e.readRecord(ctx); err != nil {
 		return err
@@ -210,15 +211,15 @@ func (e *Elector) readRecord(ctx context.Context) error {
 		e.seen = e.now()
 	}
 	if e.revision = revision; revision != "" {
-		e.rec, e.known = rec, true // if the record was removed, its last content is kept
+		e.rec, e.known = rec, true // after the record was removed, its last content is still known
 	}
 	return nil
 }
 
 // mayTake reports whether this process may take the lead at now. The caller holds mu.
 func (e *Elector) mayTake(now time.Time) bool {
-	// Only the monotonic clock is used. It may stand still while a machine sleeps, but waiting
-	// too long is safe. The wall clock could be set by a day.
+	// Only the monotonic clock is used. It may stand still while a machine sleeps, but waiting too long is safe.
+	// Somebody could set the wall clock ahead by a day.
 	quiet := now.Sub(e.seen)
 	if !e.bound.IsZero() && now.Sub(e.bound) < e.times.Renew {
 		return false
@@ -229,7 +230,7 @@ func (e *Elector) mayTake(now time.Time) bool {
 	wait := e.times.Lease
 	if e.revision != "" {
 		switch e.rec.Holder {
-		case e.self.ID: // the holder was an earlier process with the same disk, which has ended
+		case e.self.ID: // the holder was an earlier process with the same state directory, which has ended
 			return true
 		case "":
 			wait = 0
@@ -241,7 +242,8 @@ func (e *Elector) mayTake(now time.Time) bool {
 	return quiet >= wait
 }
 
-// writeRecord replaces the record by rec. If rec names this process, it leads from then on. It needs turn.
+// writeRecord replaces the record by rec. If rec names this process, this process leads from then on. The caller holds
+// turn.
 func (e *Elector) writeRecord(ctx context.Context, rec Record) error {
 	e.mu.Lock()
 	revision, began := e.revision, e.now()
@@ -290,8 +292,8 @@ func (e *Elector) readConflict(ctx context.Context) error {
 	return nil
 }
 
-// SetCurrent records the IDs of the disks that have everything that was confirmed. When it
-// returns nil, all candidates use this list.
+// SetCurrent stores in the record the IDs of the processes whose disks have all confirmed checkpoints. When it returns
+// nil, all candidates use this list.
 func (e *Elector) SetCurrent(ctx context.Context, ids ...string) error {
 	e.turn.Lock()
 	defer e.turn.Unlock()
@@ -335,7 +337,7 @@ func (e *Elector) Release(ctx context.Context) error {
 type Status struct {
 	Self   string // ID of this process
 	Record Record // record that was last read or written; the zero value means that there is none
-	Where  string // name of the record
+	Where  string // name of the record for people
 	Err    error  // error of the last attempt
 }
 
@@ -350,9 +352,9 @@ func (e *Elector) Status() Status {
 
 // Record is the state on which the candidates agree.
 type Record struct {
-	Holder  string    // ID of the leader; "" if it has released the lead
+	Holder  string    // ID of the leader; "" if the leader has released the lead
 	URL     string    // address at which the leader serves its checkpoints
-	Current []string  // IDs of the disks that have everything that was confirmed
+	Current []string  // IDs of the processes whose disks have all confirmed checkpoints
 	Version int       // version of the leader's checkpoints
 	Since   time.Time // time at which the leader took the lead
 	Turns   int       // number of changes of the leader
@@ -365,9 +367,9 @@ var ErrConflict = errors.New("another process replaced the record")
 type Store interface {
 	// Get returns the record and its revision. The revision is "" if there is no record.
 	Get(ctx context.Context) (Record, string, error)
-	// Put replaces the record of this revision, or creates a record if the revision is "". It
-	// returns the new revision, which differs even if the content does not. The error is
-	// ErrConflict if the revision is not the newest one.
+	// Put replaces the record of this revision. If the revision is "", Put creates a record. Put returns the new
+	// revision, which differs even if the content does not. The error is ErrConflict if the revision is not the newest
+	// one.
 	Put(ctx context.Context, rec Record, revision string) (string, error)
 	// Where returns the name of the record for people.
 	Where() string

@@ -15,9 +15,8 @@ import (
 
 const maxRecord = 64 << 10
 
-// FileStore keeps the record in a folder on storage that both processes share. The storage must
-// have file locks that work between machines, such as NFSv4. Each request holds the lock of the
-// folder only while it runs.
+// FileStore keeps the record in a folder on storage that both processes share. The storage must have file locks that
+// work between machines, such as NFSv4. A request holds the lock of the folder only while the request runs.
 type FileStore struct{ dir string }
 
 // NewFileStore returns a store that uses a folder. It opens nothing.
@@ -70,7 +69,7 @@ func (s *FileStore) Put(ctx context.Context, rec Record, revision string) (strin
 		if now != revision {
 			return ErrConflict
 		}
-		n, _ := strconv.ParseUint(now, 10, 64) // "" is parsed as 0
+		n, _ := strconv.ParseUint(now, 10, 64) // the revision "" becomes 0
 		b, err := json.Marshal(saved{n + 1, rec})
 		if err != nil {
 			return err

@@ -17,9 +17,9 @@ import (
 const (
 	// Path is the path at which a leader serves its checkpoints.
 	Path = "/api/v1/checkpoints"
-	// DefaultAlone is how long a leader waits for an unreachable standby before it continues alone.
+	// DefaultAlone is the default time for which a leader waits for an unreachable standby before it continues alone.
 	DefaultAlone = 5 * time.Second
-	// listEvery is the interval at which a leader updates the current disks in the record.
+	// listEvery is the interval at which a leader updates the list of current disks in the record.
 	listEvery = 250 * time.Millisecond
 	maxPoll   = 4 << 10
 )
@@ -27,60 +27,60 @@ const (
 type poll struct {
 	ID         string `json:"id"`                // ID of the standby's disk
 	Version    int    `json:"version"`           // newest version of checkpoints that the standby can read
-	Process    string `json:"process,omitempty"` // process whose checkpoint the standby has
+	Process    string `json:"process,omitempty"` // ID of the process whose checkpoint the standby has
 	Generation uint64 `json:"generation"`        // generation of the checkpoint that the standby has
-	Stamp      int64  `json:"stamp"`             // Stamp of the leader's last response; zero if the standby promises nothing
+	Stamp      int64  `json:"stamp"`             // stamp from the leader's last response; zero if the standby promises nothing
 }
 
-// head is the first line of an answer to a poll. The packed checkpoint follows it.
+// head is the first line of the response to a poll. The packed checkpoint follows it.
 type head struct {
 	Process    string   `json:"process"`
 	Generation uint64   `json:"generation"` // generation of the newest checkpoint; zero if there is none yet
 	Stamp      int64    `json:"stamp"`
-	Clock      int64    `json:"clock,omitempty"` // wall clock of the leader in nanoseconds since 1970; zero from an older version
+	Clock      int64    `json:"clock,omitempty"` // wall clock of the leader in nanoseconds since 1970; zero if the leader is an older version
 	Version    int      `json:"version"`
 	Whole      bool     `json:"whole,omitempty"` // whether Records are the whole log
 	Records    [][]byte `json:"records,omitempty"`
-	Size       int      `json:"size"` // size of the packed checkpoint; zero if there is nothing new
+	Size       int      `json:"size"` // size of the packed checkpoint in bytes; zero if there is no new one
 	Sum        string   `json:"sum,omitempty"`
 	Released   bool     `json:"released,omitempty"` // whether the leader has released the lead
 }
 
-// Leader serves the checkpoints of the leading process to its standby. Safe for concurrent use.
+// Leader serves the checkpoints of the leading process to its standby. It is safe for concurrent use.
 //
-// A checkpoint is confirmed when Wait returns true for it. It is then also on the standby's
-// disk, or the record says that the standby lacks something.
+// A checkpoint is confirmed when Wait returns true for it. Then the checkpoint is also on the standby's disk, or the
+// record states that the standby lacks a checkpoint.
 type Leader struct {
 	elector *Elector
 	version int
 	alone   time.Duration
 	log     func() [][]byte
 	process string
-	started time.Time // time from which stamps are counted
+	started time.Time // time from which clockStamp counts
 	packer  *zstd.Encoder
 
 	mu        sync.Mutex
 	changed   chan struct{} // closed when something changes
 	gen       uint64        // generation of the newest checkpoint
 	payload   []byte
-	packed    []byte // compressed payload; nil until a standby asks for it
+	packed    []byte // compressed payload; nil until a standby requests it
 	records   [][]byte
 	confirmed uint64 // generation of the newest confirmed checkpoint
-	standby   string // ID of the standby's disk; empty if no standby is connected
+	standby   string // ID of the connected standby; empty if there is none
 	acked     uint64 // generation of the checkpoint on the standby's disk
 	heard     time.Time
 	behind    time.Time // time since which the standby has lacked the newest checkpoint; zero if it has it
-	needed    bool      // whether a checkpoint must be on the standby's disk to be confirmed
-	listed    bool      // whether the record says that the standby has everything
-	lonely    time.Time // time since which no standby has had everything; zero if one has
+	needed    bool      // whether a checkpoint is confirmed only when it is on the standby's disk
+	listed    bool      // whether the record states that the standby has all confirmed checkpoints
+	lonely    time.Time // time since which no standby has had all checkpoints; zero if one has them
 	released  bool
 	sent      int64 // number of bytes sent to standbys
 	want      func()
 }
 
-// NewLeader returns a leader that serves nothing yet. log returns the whole log of records that
-// belongs to the newest checkpoint. want requests a checkpoint. alone is the time for which to
-// wait for an unreachable standby.
+// NewLeader returns a leader that serves nothing yet. log returns the whole log of records that belongs to the newest
+// checkpoint. want is called when a standby needs a checkpoint. alone is the time for which to wait for an unreachable
+// standby.
 func NewLeader(e *Elector, version int, alone time.Duration, log func() [][]byte, want func()) *Leader {
 	packer, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1)) // the options are valid, so there is no error
 	return &Leader{
@@ -95,8 +95,8 @@ func (l *Leader) wakeWaiting() {
 	l.changed = make(chan struct{})
 }
 
-// Offer makes a checkpoint the newest one and returns its generation. records join the log
-// together with it. Offer retains payload and records.
+// Offer makes a checkpoint the newest one and returns its generation. records are the records that were appended to the
+// log together with the checkpoint. Offer keeps references to payload and records.
 func (l *Leader) Offer(payload []byte, records [][]byte) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +109,7 @@ func (l *Leader) Offer(payload []byte, records [][]byte) uint64 {
 	return l.gen
 }
 
-// Wait returns true when the checkpoint of a generation is confirmed, or false if ctx ends first.
+// Wait waits until the checkpoint of a generation is confirmed. It returns false if ctx ends first.
 func (l *Leader) Wait(ctx context.Context, gen uint64) bool {
 	for {
 		l.mu.Lock()
@@ -146,7 +146,8 @@ func (l *Leader) Run(ctx context.Context) {
 	}
 }
 
-// listStandby adds a standby that has everything to the record's list, and removes an unreachable one.
+// listStandby adds a standby that has all confirmed checkpoints to the list in the record. It removes an unreachable
+// standby from the list.
 func (l *Leader) listStandby(ctx context.Context) {
 	l.mu.Lock()
 	standby, away := l.standby, l.elector.now().Sub(l.heard) >= l.alone
@@ -164,7 +165,7 @@ func (l *Leader) listStandby(ctx context.Context) {
 			l.mu.Unlock()
 		}
 	case remove:
-		// First every candidate must know that the standby lacks something.
+		// Every candidate must know that the standby lacks a checkpoint before the leader continues alone.
 		if l.elector.SetCurrent(ctx, l.elector.self.ID) == nil {
 			l.mu.Lock()
 			l.needed, l.listed, l.standby, l.lonely = false, false, "", l.elector.now()
@@ -174,7 +175,7 @@ func (l *Leader) listStandby(ctx context.Context) {
 	}
 }
 
-// Released makes the standby take the lead without waiting. The lead is already released.
+// Released informs the standby that the lead was released, so that the standby takes it without waiting.
 func (l *Leader) Released() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,10 +183,10 @@ func (l *Leader) Released() {
 	l.wakeWaiting()
 }
 
-// clockStamp returns the current time as a number that is meaningful only to this process.
+// clockStamp returns the current time as a number that has a meaning only in this process.
 func (l *Leader) clockStamp() int64 { return max(1, int64(l.elector.now().Sub(l.started))) }
 
-// ServeHTTP answers a poll of the standby. It waits up to Times.holdTime for something new.
+// ServeHTTP responds to a poll of the standby. It waits up to Times.holdTime for a new checkpoint.
 func (l *Leader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var p poll
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxPoll)).Decode(&p); err != nil || p.ID == "" {
@@ -235,12 +236,12 @@ func writeAnswer(w http.ResponseWriter, h head, packed []byte) int {
 	line = append(line, '\n')
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Length", strconv.Itoa(len(line)+len(packed)))
-	_, _ = w.Write(line) // the standby may have disconnected
+	_, _ = w.Write(line) // an error means that the standby has disconnected
 	_, _ = w.Write(packed)
 	return len(line) + len(packed)
 }
 
-// recordPoll records what a standby has. It returns why the standby is refused, or "".
+// recordPoll records which checkpoint the standby has. It returns the reason why the standby is refused, or "".
 func (l *Leader) recordPoll(p *poll) string {
 	if p.ID == l.elector.self.ID {
 		return "the standby uses the same state folder as the leader; give each process its own"
@@ -256,7 +257,7 @@ func (l *Leader) recordPoll(p *poll) string {
 	}
 	l.heard = now
 	if p.Process != l.process {
-		if l.needed { // the standby has lost what it had
+		if l.needed { // the standby has lost the checkpoint that it had
 			l.acked, l.listed = 0, false
 		}
 		if l.gen == 0 {
@@ -281,7 +282,7 @@ func (l *Leader) recordPoll(p *poll) string {
 	return ""
 }
 
-// pollResponse returns the answer to a poll, with everything that the standby lacks.
+// pollResponse returns the response to a poll, with everything that the standby lacks.
 func (l *Leader) pollResponse(p *poll) (head, []byte) {
 	l.mu.Lock()
 	h := head{Process: l.process, Generation: l.gen, Stamp: l.clockStamp(), Clock: l.elector.now().UnixNano(), Version: l.version, Released: l.released}
@@ -297,16 +298,16 @@ func (l *Leader) pollResponse(p *poll) (head, []byte) {
 	h.Records, h.Whole = l.records, !has || p.Generation != l.gen-1
 	l.mu.Unlock()
 	if h.Whole {
-		h.Records = l.log() // additional records that joined the log in the meantime do no harm
+		h.Records = l.log() // it may contain records that are newer than the checkpoint, which does no harm
 	}
 	h.Size, h.Sum = len(packed), checksum(packed)
 	return h, packed
 }
 
-// checksum detects a damaged transfer. The file on the disk has a stronger checksum.
+// checksum detects a damaged transfer. The file on disk has a stronger checksum.
 func checksum(b []byte) string { return strconv.FormatUint(xxhash.Sum64(b), 16) }
 
-// Unpack returns the payload of a packed checkpoint, which must not be larger than maxSize bytes.
+// Unpack returns the payload of a packed checkpoint. It fails if the payload is larger than maxSize bytes.
 func Unpack(packed []byte, maxSize uint64) ([]byte, error) {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxSize))
 	if err != nil {
@@ -320,15 +321,15 @@ func Unpack(packed []byte, maxSize uint64) ([]byte, error) {
 	return b, nil
 }
 
-// Replication is how far the leader's state was copied to its standby.
+// Replication describes how far the leader's state was copied to its standby.
 type Replication struct {
-	Up     bool          // whether the standby has everything that was confirmed
-	Lonely time.Time     // time since which no standby has had everything; zero if one has
+	Up     bool          // whether the standby has all confirmed checkpoints
+	Lonely time.Time     // time since which no standby has had all checkpoints; zero if one has them
 	Lag    time.Duration // time for which the standby has lacked the newest checkpoint
 	Sent   int64         // number of bytes sent
 }
 
-// Replication returns the state of the copy on the standby.
+// Replication returns how far the state was copied to the standby.
 func (l *Leader) Replication() Replication {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,22 +15,22 @@ import (
 const (
 	// leaseGroup is the path of the API group of Leases.
 	leaseGroup = "/apis/coordination.k8s.io/v1/namespaces/"
-	// noteKey is the annotation of the Lease for the values that its spec has no fields for.
+	// noteKey is the name of the annotation on the Lease for values for which the spec of a Lease has no fields.
 	noteKey = "crowsnest/leader"
 	// microTime is the format of times in a Lease.
 	microTime = "2006-01-02T15:04:05.000000Z07:00"
 )
 
-// LeaseStore keeps the record in a Lease of Kubernetes. The API server replaces a Lease only if
-// the caller has read its newest version. Two processes can therefore not both succeed.
+// LeaseStore keeps the record in a Kubernetes Lease. The API server replaces a Lease only if the request contains its
+// newest resource version. Therefore two processes cannot both succeed.
 type LeaseStore struct {
 	client          *kube.Client
 	namespace, name string
 	lease           time.Duration
 }
 
-// NewLeaseStore returns a store that uses a Lease. The first write creates it if it does not
-// exist. lease is the duration in its spec, which only people read.
+// NewLeaseStore returns a store that uses a Lease. The first write creates the Lease if it does not exist. lease is the
+// duration in the spec of the Lease, which is only for people.
 func NewLeaseStore(client *kube.Client, namespace, name string, lease time.Duration) *LeaseStore {
 	return &LeaseStore{client, namespace, name, lease}
 }
@@ -81,8 +81,8 @@ func (s *LeaseStore) Get(ctx context.Context) (Record, string, error) {
 		return Record{}, "", s.explainError("read", err)
 	}
 	var n note
-	_ = json.Unmarshal([]byte(l.Metadata.Annotations[noteKey]), &n) // without the annotation, no disk is current
-	since, _ := time.Parse(microTime, l.Spec.Acquired)              // only people read the time
+	_ = json.Unmarshal([]byte(l.Metadata.Annotations[noteKey]), &n) // without the annotation, the list of current disks is empty
+	since, _ := time.Parse(microTime, l.Spec.Acquired)              // the time is only for people
 	return Record{
 		Holder: l.Spec.Holder, URL: n.URL, Current: n.Current, Version: n.Version,
 		Since: since, Turns: l.Spec.Turns,

@@ -34,7 +34,7 @@ const (
 	reviewWithin      = 5 * time.Second
 )
 
-// Server is the listener of one process of the pair. On the standby, it refuses everything.
+// Server is the listener of one process of the pair. On the standby, it refuses every request.
 type Server struct {
 	cfg      Settings
 	listener net.Listener
@@ -89,7 +89,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if srv.Shutdown(stop) != nil {
 		_ = srv.Close()
 	}
-	_ = s.listener.Close() // the listener is still open if the server did not start
+	_ = s.listener.Close() // closes the listener if the server did not start
 	if last := <-broke; err == nil {
 		err = last
 	}
@@ -127,7 +127,7 @@ type guard struct {
 	at   time.Time
 }
 
-// checkRequest returns the reason why a request is refused, or nil.
+// checkRequest returns nil if a request is allowed, and otherwise the reason why it is refused.
 func (g *guard) checkRequest(r *http.Request) error {
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch {
@@ -146,9 +146,8 @@ func (g *guard) checkRequest(r *http.Request) error {
 	return nil
 }
 
-// reviewToken asks the API server about a token, unless it has accepted the same token in the
-// last minute. While the API server is unreachable, the token that it accepted last stays
-// valid.
+// reviewToken asks the API server whether a token is valid, unless the API server has accepted the same token in the
+// last minute. While the API server is unreachable, the token that it accepted last stays valid.
 func (g *guard) reviewToken(ctx context.Context, token string) error {
 	sum := sha256.Sum256([]byte(token))
 	g.mu.Lock()
@@ -201,7 +200,7 @@ func readToken(path string) (string, error) {
 	return token, err
 }
 
-// NewClient returns the HTTP client of a standby. It reads the files that http_config names.
+// NewClient returns the HTTP client of a standby. It reads the files that are named in http_config.
 func (c Settings) NewClient() (*http.Client, error) {
 	h, err := c.HTTP.NewClient("standby")
 	if err != nil {
@@ -217,7 +216,7 @@ func (c Settings) NewClient() (*http.Client, error) {
 	return h, nil
 }
 
-// bearer adds a token, which it reads from a file, to each request.
+// bearer adds a bearer token to each request, which it reads from a file.
 type bearer struct {
 	file string
 	next http.RoundTripper

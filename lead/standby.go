@@ -17,8 +17,8 @@ import (
 
 const (
 	answerWithin = 30 * time.Second
-	// silentAfter is how long an answer to a poll may take in addition to the time for which it
-	// is held. A leader that takes longer is unreachable.
+	// silentAfter is the time that a response to a poll may take in addition to the leader's hold time. A leader that
+	// takes longer counts as unreachable.
 	silentAfter = 2 * time.Second
 	keepAgain   = 2 * time.Second
 	againAfter  = 250 * time.Millisecond
@@ -29,10 +29,10 @@ const (
 // ErrNewer means that the leader writes checkpoints that this version cannot read.
 var ErrNewer = errors.New("the leader is a newer version of crowsnest, whose state this version cannot read: upgrade this process")
 
-// Keeper stores what a leader sends.
+// Keeper stores the data that a leader sends.
 type Keeper interface {
-	// Keep stores a packed checkpoint and records of its log. whole means that records are the
-	// whole log. When Keep returns nil, everything is on disk.
+	// Keep stores a packed checkpoint and records of its log. If whole is set, records are the whole log, otherwise
+	// they are appended. When Keep returns nil, everything is on disk.
 	Keep(packed []byte, records [][]byte, whole bool) error
 }
 
@@ -43,13 +43,13 @@ type Standby struct {
 	version int // newest version of checkpoints that can be read
 	client  *http.Client
 
-	process string // process whose checkpoint is stored
+	process string // ID of the process whose checkpoint is stored
 	gen     uint64
 	stamp   int64
 
 	mu      sync.Mutex
-	synced  time.Time     // time at which it last had the newest checkpoint; zero if never
-	ahead   time.Duration // how far this clock was ahead of the leader's at the time synced
+	synced  time.Time     // time at which the standby last had the newest checkpoint; zero if never
+	ahead   time.Duration // duration by which this clock was ahead of the leader's clock at the time synced
 	err     error         // error of the last poll
 	fetched int64         // number of bytes received
 }
@@ -67,9 +67,8 @@ func (s *Standby) Run(ctx context.Context) {
 			pause.Sleep(ctx, againAfter, nil)
 			continue
 		}
-		// A poll that follows an answer contains a promise not to take the lead. A poll that
-		// follows a failure does not. Otherwise a standby that repeats its promise to a dead
-		// leader would never take the lead.
+		// A poll after a response contains a promise not to take the lead. A poll after a failure contains no promise,
+		// because a standby that repeats its promise to a dead leader would never take the lead.
 		if s.stamp != 0 && !s.elector.PromiseNotToLead() {
 			pause.Sleep(ctx, againAfter, nil)
 			continue
@@ -86,7 +85,7 @@ func (s *Standby) Run(ctx context.Context) {
 	}
 }
 
-// pollOnce polls the leader once and stores what it sends.
+// pollOnce sends one poll to the leader and stores the data in the response.
 func (s *Standby) pollOnce(ctx context.Context, leader Record) error {
 	h, packed, err := s.sendPoll(ctx, leader)
 	if err != nil {
@@ -98,7 +97,7 @@ func (s *Standby) pollOnce(ctx context.Context, leader Record) error {
 	if h.Size > 0 {
 		if err := s.keeper.Keep(packed, h.Records, h.Whole || h.Process != s.process); err != nil {
 			s.process, s.gen = "", 0
-			pause.Sleep(ctx, keepAgain, nil) // the next answer contains everything again
+			pause.Sleep(ctx, keepAgain, nil) // the next response contains everything again
 			return err
 		}
 		s.mu.Lock()
@@ -170,15 +169,15 @@ func readAnswer(r io.Reader) (h head, packed []byte, err error) {
 	return h, packed, nil
 }
 
-// Synced is the state of a standby.
+// Synced describes how far the leader's state was copied to this standby.
 type Synced struct {
-	At      time.Time     // time at which it last had the newest checkpoint; zero if never
-	Ahead   time.Duration // how far the clock of this process was ahead of the leader's at the time At
+	At      time.Time     // time at which the standby last had the newest checkpoint; zero if never
+	Ahead   time.Duration // duration by which this process's clock was ahead of the leader's clock at the time At
 	Err     error         // error of the last poll
 	Fetched int64         // number of bytes received
 }
 
-// Synced returns the state of the copy on this standby.
+// Synced returns how far the leader's state was copied to this standby.
 func (s *Standby) Synced() Synced {
 	s.mu.Lock()
 	defer s.mu.Unlock()
