@@ -13,12 +13,12 @@ import (
 
 // InhibitOptions configures ExportInhibitions.
 type InhibitOptions struct {
-	// Keep selects the symptoms. If it is nil, all are exported.
+	// Keep selects the rules whose alerts are symptoms. Nil selects all rules.
 	Keep func(*rules.Rule) bool
-	// Strict says that rules which would be exported with a warning are refused.
+	// Strict states that rules that would be exported with a warning are refused.
 	Strict bool
-	// Identity are the labels of global.identity, and External the labels that crowsnest adds to every
-	// alert. An alert inhibits only alerts that have the same values of all these.
+	// Identity are the labels of global.identity, and External are the labels that crowsnest adds to every alert. An
+	// alert inhibits only alerts with the same values of all these labels.
 	Identity, External []string
 }
 
@@ -29,8 +29,8 @@ type InhibitRule struct {
 	Equal          []string
 }
 
-// Inhibitions are rules with which Alertmanager does not send notifications about symptoms.
-// They are in the order of the rules of the set.
+// Inhibitions are rules with which Alertmanager does not send notifications about symptoms. They are in the order of
+// the rules of the set.
 type Inhibitions struct {
 	Rules    []InhibitRule
 	Refused  []Finding
@@ -41,9 +41,9 @@ type Inhibitions struct {
 // maxAlertLabels is the maximum number of labels of an alert.
 const maxAlertLabels = 20
 
-// ExportInhibitions exports the causes of rules as inhibition rules. The source of such a rule
-// is not the alert of the cause, because Alertmanager does not know which alert came first. It
-// is an additional alert with which crowsnest states that the cause of an alert is open.
+// ExportInhibitions exports the causes of rules as inhibition rules. The source of such a rule is not the alert of the
+// cause, because Alertmanager does not know which alert came first. The source is an additional alert, which crowsnest
+// sends while the cause of an alert is open.
 func ExportInhibitions(set *rules.Set, opt InhibitOptions) Inhibitions {
 	out := Inhibitions{}
 	var pairs []InhibitRule
@@ -75,7 +75,8 @@ func ExportInhibitions(set *rules.Set, opt InhibitOptions) Inhibitions {
 	return out
 }
 
-// inhibitingCauses returns the causes whose alerts may replace those of r, and why others may not.
+// inhibitingCauses returns the causes of r whose alerts may suppress the alerts of r. refused lists the reasons why
+// other causes may not.
 func inhibitingCauses(set *rules.Set, r *rules.Rule) (causes []*rules.Rule, refused []string) {
 	if r.Mode != rules.ModeOn {
 		return nil, []string{"its alerts are not sent: enabled is " + string(r.Mode)}
@@ -97,7 +98,7 @@ func inhibitingCauses(set *rules.Set, r *rules.Rule) (causes []*rules.Rule, refu
 	return causes, refused
 }
 
-// whyUnmarkable returns why alerts of r cannot have the labels that mark a known cause, or "".
+// whyUnmarkable returns the reason why alerts of r cannot have the labels that mark a known cause, or "" if they can.
 func whyUnmarkable(r *rules.Rule, opt InhibitOptions) string {
 	for _, name := range []string{rules.LabelSymptom, rules.LabelSymptomSeverity, rules.LabelCauseSeverity} {
 		if slices.Contains(r.AlertNames(), name) || slices.Contains(opt.External, name) || slices.Contains(opt.Identity, name) {
@@ -110,8 +111,8 @@ func whyUnmarkable(r *rules.Rule, opt InhibitOptions) string {
 	return ""
 }
 
-// symptomRules returns two inhibition rules. One inhibits the alert of the symptom, and the other one
-// inhibits the source of the first, so that nobody is notified about it.
+// symptomRules returns two inhibition rules. The first one inhibits the alert of the symptom. The second one inhibits
+// the source alert of the first, so that nobody is notified about that alert.
 func symptomRules(r *rules.Rule, causes []*rules.Rule, opt InhibitOptions) []InhibitRule {
 	equal := slices.Concat(r.AlertNames(), opt.Identity, opt.External)
 	for _, name := range opt.Identity {
@@ -141,8 +142,8 @@ func symptomRules(r *rules.Rule, causes []*rules.Rule, opt InhibitOptions) []Inh
 
 func matcherText(name, op, value string) string { return name + op + strconv.Quote(value) }
 
-// WriteInhibitions writes the section inhibit_rules of Alertmanager's configuration. comment is
-// written above it, line by line.
+// WriteInhibitions writes the section inhibit_rules of Alertmanager's configuration. It writes comment above the
+// section, line by line.
 func (x Inhibitions) WriteInhibitions(w io.Writer, comment string) error {
 	out := commentLines(comment) + "inhibit_rules:"
 	if len(x.Rules) == 0 {
@@ -170,5 +171,5 @@ func quotedList(list []string) yamltext.Raw {
 	return yamltext.Raw("[" + strings.Join(out, ", ") + "]")
 }
 
-// Summary lists what was not exported and why, one line for each finding.
+// Summary lists the rules that were not exported with the reasons, one line for each finding.
 func (x Inhibitions) Summary() string { return summarize(x.Symptoms, x.Refused, x.Warnings) }

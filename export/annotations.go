@@ -8,8 +8,8 @@ import (
 	"crowsnest/rules"
 )
 
-// setTexts sets the labels and annotations. Rules use the template language of Prometheus, so
-// $labels and $value keep their meaning. Parts that the engine cannot provide are omitted.
+// setTexts sets the labels and annotations. Rules use the template language of Prometheus, so $labels and $value keep
+// their meaning. Templates with values that the engine cannot provide are omitted.
 func (t *translation) setTexts(labels []string) {
 	r := t.rule
 	t.out.Labels = map[string]string{"severity": string(r.Severity), "resolves": r.Resolves()}
@@ -34,7 +34,7 @@ func (t *translation) setTexts(labels []string) {
 	}
 }
 
-// plainSummary returns a summary with the rule's name and the labels that have a value.
+// plainSummary returns a summary that consists of the rule's name and of the labels that have a value.
 func (t *translation) plainSummary(labels []string) string {
 	out := t.rule.Alert + " fires"
 	if labels == nil {
@@ -46,7 +46,8 @@ func (t *translation) plainSummary(labels []string) string {
 	return out
 }
 
-// findUnknown returns why the engine, whose alerts have labels, cannot execute a template, or "".
+// findUnknown returns the reason why the engine cannot execute a template, or "" if it can. labels are the labels of
+// the engine's alerts.
 func (t *translation) findUnknown(tmpl *rules.Template, labels []string) string {
 	switch {
 	case tmpl.UsesLine():
@@ -66,7 +67,7 @@ func (t *translation) findUnknown(tmpl *rules.Template, labels []string) string 
 	return ""
 }
 
-// addRemediation adds the same annotations for the remediation as crowsnest to its alerts.
+// addRemediation adds the same remediation annotations that crowsnest adds to its alerts.
 func (t *translation) addRemediation(labels []string) {
 	rem := t.rule.Remediation
 	var lines []string

@@ -1,6 +1,6 @@
-// Package export translates rules to the languages of other engines: LogQL for Loki's ruler,
-// and PromQL over the metrics of crowsnest. If a translation would change the meaning of a
-// rule, the rule is refused with the reason. The package contacts no servers.
+// Package export translates rules to the languages of other engines: LogQL for Loki's ruler, and PromQL over the
+// metrics of crowsnest. It refuses a rule, with the reason, if a translation would change the meaning of the rule. The
+// package contacts no servers.
 package export
 
 import (
@@ -16,16 +16,16 @@ import (
 
 // Options configures an export.
 type Options struct {
-	// Keep selects rules. If it is nil, all are exported.
+	// Keep selects rules. Nil selects all rules.
 	Keep func(*rules.Rule) bool
-	// Strict says that rules which would be exported with a warning are refused.
+	// Strict states that rules that would be exported with a warning are refused.
 	Strict bool
-	// Labels are added to every alert that does not have them.
+	// Labels are added to every alert that does not set them itself.
 	Labels map[string]string
-	// Interval is the evaluation interval of the groups. Zero stands for the engine's default.
+	// Interval is the evaluation interval of the groups. Zero means the engine's default.
 	Interval time.Duration
-	// Episodes says that the rules for Prometheus use the number of firing episodes, which
-	// works for every rule, instead of the number of matched lines.
+	// Episodes states that the rules for Prometheus use the number of firing episodes, which works for every rule,
+	// instead of the number of matched lines.
 	Episodes bool
 }
 
@@ -86,14 +86,14 @@ func (t *translation) warn(format string, args ...any) {
 	t.warnings = append(t.warnings, fmt.Sprintf(format, args...))
 }
 
-// ExportLoki exports rules for Loki's ruler. An alert has the same labels as that of crowsnest,
-// and fires at the first evaluation after the time at which that of crowsnest would fire.
+// ExportLoki exports rules for Loki's ruler. An alert has the same labels as the alert of crowsnest. It fires at the
+// first evaluation after the time at which the alert of crowsnest would fire.
 func ExportLoki(set *rules.Set, opt Options) Result {
 	return exportEach(set, opt, toLoki)
 }
 
-// ExportPrometheus exports rules over the metrics of crowsnest. Metrics do not distinguish
-// keys, so an alert states that a rule fires, but not for which object.
+// ExportPrometheus exports rules over the metrics of crowsnest. The metrics do not distinguish keys, so an alert states
+// that a rule fires, but not for which object.
 func ExportPrometheus(set *rules.Set, opt Options) Result {
 	return exportEach(set, opt, func(t *translation) { toPrometheus(t, opt.Episodes) })
 }
@@ -157,7 +157,7 @@ func (t *translation) checkMode() {
 	}
 }
 
-// checkStateless refuses rules whose episodes need a state that metrics or queries do not have.
+// checkStateless refuses rules whose episodes need state that metrics or queries do not have.
 func (t *translation) checkStateless() {
 	r := t.rule
 	for _, x := range []struct {
@@ -177,5 +177,5 @@ func (t *translation) checkStateless() {
 	}
 }
 
-// openingCount returns the number of lines, or of values of `distinct`, that open an episode.
+// openingCount returns the number of lines, or of different values of `distinct`, that open an episode.
 func openingCount(r *rules.Rule) int { return max(r.Count, 1) }

@@ -13,16 +13,16 @@ import (
 // own is the prefix of the labels that a query creates.
 const own = "cn_"
 
-// query collects the parts of a log query: first line filters, then stages that extract values
-// from lines, then conditions on these values.
+// query collects the stages of a log query: first line filters, then stages that extract values from lines, then
+// conditions on these values.
 type query struct {
 	filters []string // filters for the whole line, in order
-	exact   bool     // whether the filters are equivalent to the matcher
+	exact   bool     // whether the filters have the same effect as the matcher
 
 	fields []string         // names of fields to extract from the line, in order
-	exprs  []string         // expressions whose captured names were renamed
+	exprs  []string         // expressions with renamed groups
 	groups map[group]string // label for each group of an expression
-	wants  []string         // names of captures that are needed
+	wants  []string         // names of the captures that the query needs
 
 	hidden []string // reasons why the rule cannot be expressed as a query
 }
@@ -33,7 +33,7 @@ type group struct {
 	name string
 }
 
-// quoteLogQL formats a string in LogQL. It avoids escapes if the result stays readable.
+// quoteLogQL returns a string literal of LogQL. It avoids escapes if the result stays readable.
 func quoteLogQL(s string) string {
 	if strings.ContainsAny(s, "\\\"") && !strings.ContainsAny(s, "`") && strconv.CanBackquote(s) {
 		return "`" + s + "`"
@@ -41,15 +41,15 @@ func quoteLogQL(s string) string {
 	return strconv.Quote(s)
 }
 
-// templateLogQL formats a template of LogQL. quoteInTemplate formats the strings in it.
+// templateLogQL returns a LogQL literal with a template. String literals in the template come from quoteInTemplate.
 func templateLogQL(s string) string { return "`" + s + "`" }
 
-// quoteInTemplate formats a string inside a template in backticks.
+// quoteInTemplate returns a string literal for use inside a template in backticks.
 func quoteInTemplate(s string) string {
 	return strings.ReplaceAll(strconv.Quote(s), "`", `\x60`)
 }
 
-// singleFilter returns the filter for a matcher that is one text or expression.
+// singleFilter returns the filter for a matcher that consists of one text or one expression.
 func singleFilter(m rules.Matcher) (expr string, literal, ok bool) {
 	if len(m.Fields)+len(m.Any) > 0 || m.Not != nil {
 		return "", false, false
@@ -63,7 +63,7 @@ func singleFilter(m rules.Matcher) (expr string, literal, ok bool) {
 	return "", false, false
 }
 
-// addFilters adds line filters. It clears exact if they are weaker than the matcher.
+// addFilters adds line filters. It sets exact to false if they are weaker than the matcher.
 func (q *query) addFilters(m rules.Matcher) {
 	for _, text := range m.Contains {
 		q.filters = append(q.filters, "|= "+quoteLogQL(text))
@@ -79,8 +79,8 @@ func (q *query) addFilters(m rules.Matcher) {
 	}
 }
 
-// filterAny adds one filter for all branches. The filter is exact if each branch is one text or
-// expression. Otherwise it filters by texts of which each branch requires one.
+// filterAny adds one filter for all branches. The filter is exact if each branch consists of one text or one
+// expression. Otherwise it searches for texts such that each branch requires one of them.
 func (q *query) filterAny(branches []rules.Matcher) {
 	var parts []string
 	for _, b := range branches {
@@ -111,7 +111,7 @@ func longestText(texts []string) string {
 	return slices.MaxFunc(texts, func(a, b string) int { return len(a) - len(b) })
 }
 
-// filterNot adds filters if `not` is one condition, or any of several.
+// filterNot adds filters if `not` consists of one condition, or of several alternatives.
 func (q *query) filterNot(not rules.Matcher) {
 	all := []rules.Matcher{not}
 	if len(not.Any) > 0 && len(not.Contains)+len(not.Fields) == 0 && not.Regex == nil && not.Not == nil {
@@ -142,7 +142,7 @@ func (q *query) collectExtractions(m *rules.Matcher, top bool) {
 	}
 	for _, f := range m.Fields {
 		q.addField(f.Name)
-		q.exact = q.exact && top // at the top, a label filter expresses the condition
+		q.exact = q.exact && top // at the top level, a label filter expresses the condition
 		if f.Regex == nil && f.Value == "" || f.Regex != nil && f.Regex.MatchString("") {
 			q.hidden = append(q.hidden, fmt.Sprintf("field %s may be empty, and LogQL cannot distinguish an empty field from a missing one", f.Name))
 		}
@@ -233,8 +233,8 @@ func joinParts(op string, parts []string) string {
 	return "(" + op + " " + strings.Join(parts, " ") + ")"
 }
 
-// valueExpr returns an expression, in the template language, for the value of a name on a matching line,
-// and whether that value is never empty.
+// valueExpr returns an expression, in the template language, for the value of a name on a matching line. always reports
+// whether the value is never empty.
 func (q *query) valueExpr(m *rules.Matcher, name string) (expr string, always bool) {
 	var candidates []string
 	if m.Regex != nil {
@@ -269,7 +269,7 @@ func firstExpr(candidates []string) string {
 	return joinParts("or", candidates)
 }
 
-// valueOfAny returns an expression for the value in the first branch that matches.
+// valueOfAny returns an expression for the value that the first matching branch captures.
 func (q *query) valueOfAny(branches []rules.Matcher, name string) (expr string, always bool) {
 	always = len(branches) > 0
 	simple := true
@@ -287,7 +287,7 @@ func (q *query) valueOfAny(branches []rules.Matcher, name string) (expr string, 
 		return "", false
 	}
 	if simple {
-		return joinParts("or", exprs), true // a branch matches if its group has a value, so the first value is that of the first matching branch
+		return joinParts("or", exprs), true // a branch matches if its group has a value, so the first non-empty value comes from the first matching branch
 	}
 	var out, before []string
 	for i := range branches {

@@ -15,7 +15,7 @@ import (
 	"crowsnest/rules/selector"
 )
 
-// streamNames are labels that every collector of Kubernetes logs sets on the stream.
+// streamNames are the labels that all collectors of Kubernetes logs set on a stream.
 var streamNames = []string{"namespace", "pod", "container", "node_name", "filename", "stream", "service_name", "job"}
 
 // toLoki translates a rule into an alerting rule for Loki's ruler.
@@ -57,8 +57,8 @@ func isNarrow(m rules.Matcher) bool {
 	return m.In == rules.InMessage || m.In == rules.InError || slices.ContainsFunc(m.Any, isNarrow)
 }
 
-// prependText prepends a filter for a text that each matching line contains, so that the
-// expressions after it run on few lines.
+// prependText prepends a filter for a text that each matching line contains, so that the expressions after it run on
+// few lines.
 func (q *query) prependText(r *rules.Rule) {
 	m := &r.Steps[0].Matcher
 	if len(m.Contains) > 0 {
@@ -81,7 +81,7 @@ func (q *query) prependText(r *rules.Rule) {
 	}
 }
 
-// keyNames returns the names of the rule's key, by which the query groups.
+// keyNames returns the names in the rule's key, by which the query groups.
 func keyNames(r *rules.Rule) []string {
 	names := slices.Clone(r.By)
 	if name := r.DistinctName(); name != "" && !slices.Contains(names, name) {
@@ -90,11 +90,11 @@ func keyNames(r *rules.Rule) []string {
 	return names
 }
 
-// named is a name and an expression, in the template language, for its value.
+// named is a name with an expression, in the template language, for its value.
 type named struct{ name, expr string }
 
-// valueSources returns expressions for the names whose values are not simply labels of the stream. A
-// value is a capture, or else the label, or else the field of the line.
+// valueSources returns expressions for the names whose values are not just labels of the stream. A value comes from the
+// capture, otherwise from the label, otherwise from the field of the line.
 func (q *query) valueSources(r *rules.Rule, m *rules.Matcher) []named {
 	var out []named
 	for _, name := range q.wants {
@@ -125,8 +125,8 @@ func selects(from rules.Selector, name string) bool {
 	return slices.ContainsFunc(from.Matchers(), func(m selector.Matcher) bool { return m.Name == name })
 }
 
-// groupNames returns the labels by which the query groups: those of the key, and those of the
-// identity, which is part of every key.
+// groupNames returns the labels by which the query groups. These are the names in the key and the identity labels,
+// which are a part of every key.
 func groupNames(r *rules.Rule, values []named) []string {
 	names := slices.Clone(r.By)
 	for _, name := range rules.DefaultIdentity {
@@ -144,9 +144,9 @@ func isComputed(values []named, name string) bool {
 	return slices.ContainsFunc(values, func(v named) bool { return v.name == name })
 }
 
-// identityStages returns stages that preserve identity labels which lines may replace by other
-// values. Each label is preserved as stream_NAME. One stage is placed before the stages that
-// replace the labels, and one after them.
+// identityStages returns stages that preserve identity labels, because fields of lines may overwrite them. Each label
+// is preserved as stream_NAME. before is placed before the stages that may overwrite the labels, and after is placed
+// after these stages.
 func identityStages(values []named) (before, after []string) {
 	for _, name := range rules.DefaultIdentity {
 		if isComputed(values, name) {
@@ -158,8 +158,9 @@ func identityStages(values []named) (before, after []string) {
 	return before, after
 }
 
-// ruleSelector returns the selector of a rule, with the namespaces that the rule trusts. If it requires
-// no label, Loki refuses it, so service_name is added, which Loki sets on every stream.
+// ruleSelector returns the selector of a rule, restricted to the namespaces that the rule trusts. Loki refuses a
+// selector that requires no label. In that case a condition on service_name is added, because Loki sets this label on
+// every stream.
 func ruleSelector(set *rules.Set, r *rules.Rule) string {
 	from := r.From.String()
 	if !r.From.DemandsAny() {
@@ -235,10 +236,9 @@ func thresholdExpr(n int) string {
 	return fmt.Sprintf(">= %d", n)
 }
 
-// fieldStages returns stages that parse the fields of a line as crowsnest does. A line that is
-// a JSON object is parsed as JSON, with object references as namespace/name, and any other line
-// as text. Loki's own logfmt stage is not used, because it parses inside quoted messages, and
-// fails if it renames fields in a metric query.
+// fieldStages returns stages that parse the fields of a line as crowsnest does. A line that is a JSON object is parsed
+// as JSON, with object references as namespace/name. Any other line is parsed as text. Loki's own logfmt stage is not
+// used, because it parses inside quoted messages, and fails if it renames fields in a metric query.
 func (q *query) fieldStages() []string {
 	if len(q.fields) == 0 {
 		return nil
@@ -261,7 +261,7 @@ func (q *query) fieldStages() []string {
 	return append(append(stages, text...), "| label_format "+strings.Join(formats, ", "))
 }
 
-// textField returns an expression for the last field called name, outside quotes, in a text line.
+// textField returns an expression for the last field with a name, outside quotes, in a text line.
 func textField(name, label string) string {
 	name = regexp.QuoteMeta(name)
 	return `^(?:(?:[^"]|"(?:[^"\\]|\\.)*")*[\s,;])?(?:` + name + `|"` + name + `")=` +

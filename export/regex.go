@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// renameGroups renames the named groups of an expression. A group for which rename returns ""
-// loses its name. The rest of the expression stays unchanged.
+// renameGroups renames the named groups of an expression. A group for which rename returns "" loses its name. The rest
+// of the expression stays unchanged.
 func renameGroups(expr string, rename func(string) string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(expr); {
-		rest, n := expr[i:], 1 // n is the number of bytes that stay unchanged
+		rest, n := expr[i:], 1 // n is the number of bytes to copy unchanged
 		switch {
 		case strings.HasPrefix(rest, `\Q`):
 			text, _, _ := strings.Cut(rest, `\E`)
@@ -64,7 +64,7 @@ func classLength(s string) int {
 	return min(i+1, len(s))
 }
 
-// alwaysCaptures reports whether each match has a non-empty value of the group called name.
+// alwaysCaptures reports whether the named group is non-empty in every match.
 func alwaysCaptures(expr, name string) bool {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	return err == nil && hasCapture(re, name)
@@ -102,11 +102,10 @@ func matchesEmpty(re *syntax.Regexp) bool {
 	return true
 }
 
-// lineFilter returns an expression that Loki's line filters match as Go does. Loki turns simple
-// expressions into searches for texts, and some of these are wrong. For example, it searches
-// for ab or ac instead of a.*(?:b|c), and, after a text, for a or b instead of (?:a|b)c. Loki
-// does not change an expression with an operator that it does not know. lineFilter appends such
-// an operator, which matches the rest of any line.
+// lineFilter returns an expression that Loki's line filters match as Go does. Loki turns simple expressions into
+// searches for texts, and some of these searches are wrong. For example, it searches for ab or ac instead of
+// a.*(?:b|c), and, after a text, for a or b instead of (?:a|b)c. Loki does not change an expression with an operator
+// that it does not know. Therefore lineFilter appends such an operator, which matches the rest of any line.
 func lineFilter(expr string) string {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil || !hasAlternation(re.Simplify()) {
@@ -115,8 +114,8 @@ func lineFilter(expr string) string {
 	return "(?:" + expr + ")(?s:.*)"
 }
 
-// hasAlternation reports whether an expression contains an alternation next to something else.
-// One text before an alternation of texts is harmless and does not count.
+// hasAlternation reports whether an expression contains an alternation next to another element. One text before an
+// alternation of texts is harmless and does not count.
 func hasAlternation(re *syntax.Regexp) bool {
 	if re.Op == syntax.OpConcat {
 		for _, sub := range re.Sub {

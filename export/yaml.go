@@ -14,8 +14,8 @@ import (
 	"crowsnest/internal/yamltext"
 )
 
-// WriteGroups writes a file with rule groups in the format of Prometheus and Loki's ruler.
-// comment is written above them, line by line.
+// WriteGroups writes a file with rule groups in the format of Prometheus and Loki's ruler. It writes comment above the
+// groups, line by line.
 func (r Result) WriteGroups(w io.Writer, comment string) error {
 	_, err := io.WriteString(w, commentLines(comment)+r.groupsMap().String())
 	return err
@@ -31,7 +31,7 @@ func (r Result) WritePrometheusRule(w io.Writer, name, comment string) error {
 	return err
 }
 
-// commentLines returns a text as YAML comments; "" if it is empty.
+// commentLines returns a text as YAML comments. An empty text results in "".
 func commentLines(text string) string {
 	out := ""
 	for line := range strings.SplitSeq(text, "\n") {
@@ -77,7 +77,7 @@ func optionalDuration(d time.Duration) yamltext.Raw {
 	return yamltext.Raw(model.Duration(d).String())
 }
 
-// Summary lists what was not exported and why, one line for each finding.
+// Summary lists the rules that were not exported with the reasons, one line for each finding.
 func (r Result) Summary() string { return summarize(r.CountExported(), r.Refused, r.Warnings) }
 
 func summarize(exported int, refused, warnings []Finding) string {
