@@ -220,6 +220,7 @@ var signatures = map[string]string{
 	"VeleroNoDefaultBackupLocation":          "none",
 	"IstioProxyRejectsConfiguration":         "none",
 	"IstioGatewayCertificateMissing":         "none",
+	"IstioGatewayCertificateInvalid":         "none",
 	"IstioCACannotSign":                      "none",
 	"IstioCNICannotEnrollPods":               "none",
 	"IstioProxyCannotReachIstiod":            "none",
