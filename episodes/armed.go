@@ -24,8 +24,8 @@ type armedKey struct {
 	key       string
 	values    []redact.Text // values of `by`
 	who       *intake.Identity
-	loose     bool   // loose as in restored
-	namespace string // namespace as in episode
+	loose     bool   // whether the key matches every identity; see restored.loose
+	namespace string // namespace that the source stated for the newest line
 	mutes     string // key of the unless lines that apply to this key
 	// disarmed is set if silence after this line is not a failure, because the line was muted or refused, or because
 	// its pod was deleted. A disarmed key is kept so that an older line does not arm it.

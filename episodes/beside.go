@@ -13,7 +13,7 @@ import (
 // and the identity, and selects the episodes and windows to which the line applies.
 type beside[V any] struct {
 	at      []int // indexes of the names in `same` within `by`
-	lenient bool  // same as Config.Unlabelled
+	lenient bool  // copy of Config.Unlabelled
 	added   int   // index in `by` of the namespace that rules.ClearOrUnless.NamespaceAdded added, or -1
 	ofKey   bool  // whether `same` equals `by`
 	// keyOf returns the key of the lines that apply to an episode.

@@ -236,7 +236,6 @@ func (c *candidates) agreementKey(ep *episode) (string, bool) {
 	return intake.JoinKey(values, ep.who), !ep.loose
 }
 
-// findCause returns the cause of an episode; nil if there is none.
 func (c *candidates) findCause(ep *episode) *episode {
 	key, ok := c.agreementKey(ep)
 	if !ok {

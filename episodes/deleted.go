@@ -25,7 +25,7 @@ const maxDeletedPods = 4096
 
 type podName struct {
 	Namespace, Name string
-	identity        string // identity as in the end of a key
+	identity        string // identity part of the keys that name the pod
 }
 
 // PodDeleted reports that a pod was deleted at t. Its labels are the labels of its streams, which are namespace, pod,
@@ -114,7 +114,6 @@ func (rs *ruleState) namesPod(pod podName, values []redact.Text, namespace strin
 	return name == pod
 }
 
-// podOfKey returns the pod that a key names.
 func (rs *ruleState) podOfKey(values []redact.Text, namespace string, who *intake.Identity) podName {
 	pod := podName{Namespace: namespace, identity: who.KeySuffix()}
 	for i, label := range rs.rule.By {

@@ -33,7 +33,7 @@ type episode struct {
 	state  State
 	// namespace is the namespace of the stream whose line opened the episode, as the source states it.
 	namespace string
-	party     string // tenant that is charged in the limits; see the method tenant
+	party     string // tenant that is charged for the episode while it is in no quota; see the method tenant
 
 	starts  int64 // time of the trigger that opened the episode
 	moved   int64 // sum of the clock changes by which starts was moved
@@ -53,7 +53,7 @@ type episode struct {
 	window   *keyWindow
 	dirty    bool
 	due      watermark.Deadline
-	slot     quota.Entry // entry of the episode in the limits
+	slot     quota.Entry // entry of the episode in the quota of open episodes
 
 	history history
 	texts   *render.Texts // texts of the last transition that was rendered

@@ -73,7 +73,7 @@ type keyWindow struct {
 	window.Window
 	key    []redact.Text // values of `by`
 	who    *intake.Identity
-	loose  bool   // loose as in restored
+	loose  bool   // whether the window matches every identity; see restored.loose
 	clears string // key of the clear lines that apply to the window
 }
 

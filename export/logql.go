@@ -158,7 +158,6 @@ func (q *query) collectExtractions(m *rules.Matcher, top bool) {
 	}
 }
 
-// visitGroups records the captured groups of an expression.
 func (q *query) visitGroups(re *literals.Expression) {
 	n := len(q.exprs) + 1
 	found := false

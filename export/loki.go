@@ -18,7 +18,6 @@ import (
 // streamNames are the labels that all collectors of Kubernetes logs set on a stream.
 var streamNames = []string{"namespace", "pod", "container", "node_name", "filename", "stream", "service_name", "job"}
 
-// toLoki translates a rule into an alerting rule for Loki's ruler.
 func toLoki(t *translation) {
 	r := t.rule
 	t.checkStateless()

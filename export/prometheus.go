@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// toPrometheus translates a rule into an alerting rule over the metrics of crowsnest.
 func toPrometheus(t *translation, episodes bool) {
 	r := t.rule
 	if episodes {

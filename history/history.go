@@ -215,7 +215,7 @@ func (h *History) All(now time.Time) []*Entry {
 	return h.sorted[:len(h.sorted):len(h.sorted)]
 }
 
-// EntriesOf returns the entries of All that belong to one alert.
+// EntriesOf returns the entries that All returns for one alert.
 func (h *History) EntriesOf(fingerprint uint64, now time.Time) []*Entry {
 	h.mu.Lock()
 	defer h.mu.Unlock()

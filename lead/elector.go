@@ -337,7 +337,7 @@ func (e *Elector) Release(ctx context.Context) error {
 type Status struct {
 	Self   string // ID of this process
 	Record Record // record that was last read or written; the zero value means that there is none
-	Where  string // name of the record for people
+	Where  string // name of the record, such as the Lease, for people
 	Err    error  // error of the last attempt
 }
 

@@ -25,7 +25,7 @@ const (
 )
 
 type poll struct {
-	ID         string `json:"id"`                // ID of the standby's disk
+	ID         string `json:"id"`                // ID of the standby's state directory
 	Version    int    `json:"version"`           // newest version of checkpoints that the standby can read
 	Process    string `json:"process,omitempty"` // ID of the process whose checkpoint the standby has
 	Generation uint64 `json:"generation"`        // generation of the checkpoint that the standby has

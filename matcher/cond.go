@@ -16,7 +16,7 @@ type cond struct {
 	regex    *literals.Expression
 	need     *literals.Cond    // literal texts that regex requires
 	texts    []literals.Needle // alternatives if regex consists only of literal alternatives, otherwise nil
-	groups   []group           // named groups of regex
+	groups   []group
 	fields   []fieldCond
 	any      []*cond
 	not      *cond
@@ -148,7 +148,7 @@ func (c *cond) holdsBeside(sc *scratch, line []byte, said bool) bool {
 	}
 	whole := sc.allSaid(c.voices)
 	met, decided := true, false
-	if whole || c.texts == nil { // without whole, matches searches for the texts itself
+	if whole || c.texts == nil { // if whole is false, matches itself searches for the texts
 		met, decided = c.need.Match(line)
 	}
 	if !met {

@@ -73,7 +73,7 @@ type part struct {
 	texts  literals.Choice
 	// decided is set if every line that contains one of the chosen texts satisfies the condition.
 	decided bool
-	meter   *meter // meter of the rule
+	meter   *meter
 }
 
 // Compile compiles all rules that are not off. The program does not measure the cost of rules.

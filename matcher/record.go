@@ -188,7 +188,6 @@ func (rec *record) noteAlone(pt *part, l *line, values []string) {
 	}
 }
 
-// findAlone returns the hit of a single line for the part, or nil if there is none.
 func findAlone(hits []aloneHit, pt *part) *aloneHit {
 	for i := range hits {
 		if hits[i].part == pt {

@@ -159,7 +159,7 @@ func (r *run) resolveTime(m moment) moment {
 type run struct {
 	s        *Stream
 	sel      *selection
-	sieve    *sieve // sieve of the stream's selection
+	sieve    *sieve
 	sc       *scratch
 	now      time.Time
 	until    time.Time // times in texts without a year get the latest year before this time

@@ -8,7 +8,8 @@ import (
 	"crowsnest/rules"
 )
 
-// maxSelections is the maximum number of selections that a program caches. Streams keep a reference to their own one.
+// maxSelections is the maximum number of selections that a program caches. When it is reached, the cache is emptied.
+// Streams keep their selections.
 const maxSelections = 1024
 
 // selection is the prepared set of parts that may apply to a stream. Streams with the same parts share it. It is
@@ -21,7 +22,7 @@ type selection struct {
 	// fields are the names of the fields that the conditions use.
 	fields map[string]bool
 
-	clock func() time.Duration // the clock of the program
+	clock func() time.Duration
 }
 
 type lazySelection struct {

@@ -74,7 +74,7 @@ type Counters struct {
 // it.
 type Record struct {
 	Time time.Time
-	Text []byte // without a line end
+	Text []byte // text without a line end
 	// Fields are additional fields, which take precedence over fields in the text.
 	Fields []Field
 	// Number distinguishes records of a stream with equal time and text. It must stay the same when a record is read
@@ -106,7 +106,7 @@ type Stream struct {
 	records  [2]*record  // unfinished records of stdout and stderr; nil if there is none
 	last     time.Time   // with TextTime, the time of the newest line that had a time; otherwise zero
 	hits     int         // number of hits of the last call, as an estimate for the next one
-	assumed  *assumption // assumption of a stream from Speculate; otherwise nil
+	assumed  *assumption // assumption of a speculative stream; otherwise nil
 	base     int64       // offset in the log of the stream's first byte, if placed is set
 	placed   bool
 	same     same
@@ -180,7 +180,7 @@ func (s *Stream) resumeAt(k int, start int64) int64 {
 	return start
 }
 
-// assumption is the state that a stream from Speculate assumes at its start.
+// assumption is the state that a speculative stream assumes at its start; see Speculate.
 type assumption struct {
 	lines, bytes int64 // numbers of lines and bytes before its start
 	envelope     Format

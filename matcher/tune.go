@@ -29,7 +29,7 @@ const (
 // themselves. If many bytes are read before Tune can do so, replaceFirst replaces it with a prefilter for the usual
 // sample.
 type finder struct {
-	parts []*part // parts of the selection
+	parts []*part
 	sieve atomic.Pointer[sieve]
 	quick atomic.Int64 // number of bytes until the first prefilter is replaced; negative after that
 

@@ -208,8 +208,8 @@ func (t *commandReader) refused(i int) span {
 	return span{}
 }
 
-// afterFlag returns the start of a flag's value that does not follow an "=". The value follows white space, or is the
-// next element of a list.
+// afterFlag returns the start of the value of a flag that is written without "=". The value follows white space, or is
+// the next element of a list.
 func (t *commandReader) afterFlag(i int) (at int, found bool) {
 	i = t.run(i, quotesAndEscapes)
 	at = t.runUpTo(i, 12, spacesAndCommas)

@@ -46,7 +46,6 @@ func (t *input) byteAt(i int) byte {
 	return t.s[i]
 }
 
-// of returns the text of a span.
 func (t *input) of(p span) string { return t.s[p.from:p.to] }
 
 // before returns at most n bytes that end before i.

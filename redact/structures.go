@@ -178,7 +178,7 @@ func (u *urls) userinfo(t *input, i int) span {
 		}
 		return span{from + len(user) + 1, u.at}
 	case len(user) >= 20, len(user) >= 12 && strings.HasPrefix(s[t.back(i, 8, letters):i], "http"):
-		return span{from, u.at} // a token takes the place of the user
+		return span{from, u.at} // the URL has a token instead of user:password
 	}
 	return span{}
 }

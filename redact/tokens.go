@@ -194,7 +194,6 @@ var vocabularies = func() map[string]map[string]bool {
 	return all
 }()
 
-// words returns the vocabulary with this name.
 func words(name string) map[string]bool { return vocabularies[name] }
 
 // program lists the one-letter flags of a program after which a secret follows. The secret is the next word (spaced),

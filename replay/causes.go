@@ -33,7 +33,6 @@ func causeStubs(t rules.Test) map[string]*rules.Rule {
 	return out
 }
 
-// withStubs returns the rules of set together with the substitutes for causes.
 func withStubs(set *rules.Set, causes map[string]*rules.Rule) *rules.Set {
 	if len(causes) == 0 {
 		return set

@@ -154,7 +154,6 @@ func (c *Change) pairRemaining(before, after []Alert, id func(Alert) string, tur
 	return ofBefore, ofAfter
 }
 
-// compareAlerts compares two alerts by time and then by labels.
 func compareAlerts(a, b Alert) int {
 	return cmp.Or(a.Fired.Compare(b.Fired), a.Episode.StartsAt.Compare(b.Episode.StartsAt), cmp.Compare(text.FormatLabels(a.Episode.Labels), text.FormatLabels(b.Episode.Labels)))
 }

@@ -152,7 +152,6 @@ func (f *finder) noteState(x episodes.Episode) {
 	}
 }
 
-// noteFired records that a failure became an alert.
 func (f *finder) noteFired(x *episodes.Episode) {
 	if f == nil {
 		return

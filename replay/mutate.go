@@ -66,7 +66,6 @@ func listMutants(r *rules.Rule) []mutant {
 	return m.out
 }
 
-// without returns a copy of a list without the element i.
 func without[T any](list []T, i int) []T { return slices.Delete(slices.Clone(list), i, i+1) }
 
 // changeStep copies step i of a rule and returns the copy, which can be changed without changing other rules.
@@ -118,7 +117,6 @@ func (m *mutator) addMutant(part string, change func(*rules.Rule)) {
 	m.out = append(m.out, x)
 }
 
-// mutateScalars loosens the numbers and durations of a rule.
 func (m *mutator) mutateScalars() {
 	r := m.rule
 	if r.Count > 1 {

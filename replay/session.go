@@ -82,7 +82,7 @@ func (s *session) loseSource(lost bool, labels matcher.Labels) {
 			x.lost = lost
 		}
 	}
-	s.advanceWatermark() // a restored source has immediately read all lines
+	s.advanceWatermark() // a restored source immediately has read all lines
 }
 
 // openRecord is a stream whose newest record may continue in the next line.
@@ -119,7 +119,6 @@ func (s *session) endRecords(t time.Time) {
 	}
 }
 
-// takeRecorded processes hits whose times move the clock.
 func (s *session) takeRecorded(hits []matcher.Hit) {
 	for len(hits) > 0 {
 		n, clock := s.engine.TakeRecorded(sourceName, hits, s.now)
@@ -216,6 +215,6 @@ func (s *session) restartEngine() error {
 	resolved := s.resolved
 	s.evaluateEngine()
 	s.resolved = resolved // discards the repeated notifications of resolved alerts
-	s.advanceWatermark()  // all sources have immediately read all lines
+	s.advanceWatermark()  // all sources immediately have read all lines
 	return nil
 }

@@ -86,7 +86,6 @@ func (e *OverrideSyntax) expressions() (w expressions) {
 	return w
 }
 
-// addMatcher adds the expressions of a matcher and of its selector.
 func (w *expressions) addMatcher(p *Parts, from string) {
 	if from != "" {
 		w.selectors = append(w.selectors, from)

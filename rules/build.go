@@ -125,7 +125,6 @@ func (b *builder) checkRequires(d *Document) {
 	}
 }
 
-// checkNames reports alerts with the same name in two files.
 func (b *builder) checkNames() {
 	first := map[string]*packRule{}
 	for _, r := range b.rules {
@@ -143,7 +142,6 @@ func (b *builder) checkNames() {
 	}
 }
 
-// applyOverrides applies the overrides in order and compiles the rules they change.
 func (b *builder) applyOverrides() {
 	for _, d := range b.docs {
 		if d.overrides == nil {
@@ -164,7 +162,6 @@ func (b *builder) applyOverrides() {
 	}
 }
 
-// compileOverridden compiles a rule again after overrides were applied to it.
 func (b *builder) compileOverridden(r *packRule) {
 	packed, form := r.rule, r.writtenForm()
 	rule, problems := compileSafely(*form)

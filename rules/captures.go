@@ -54,7 +54,6 @@ func captureWidth(m Matcher, name string) expr.Width {
 	return w
 }
 
-// capturedNames computes Rule.CapturedNames.
 func capturedNames(r *Rule) []string {
 	out := slices.Clone(r.By)
 	add := func(names ...string) {

@@ -126,7 +126,6 @@ func (c *compiler) causeNames() []string {
 // maxSuggested is the maximum number of unknown causes for which a similar name is suggested.
 const maxSuggested = 100
 
-// lintCauses checks the causes of all rules against each other.
 func (b *builder) lintCauses() {
 	byName := map[string]*packRule{}
 	var names []string

@@ -112,7 +112,6 @@ func (c *compiler) reportMissing(becauseOf, check, message, fix string) {
 	c.addError(at, check, message, fix)
 }
 
-// compileHead compiles the keys that every rule has.
 func (c *compiler) compileHead() {
 	switch {
 	case c.Keys.Lacks("alert"):

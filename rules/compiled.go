@@ -47,7 +47,6 @@ func compiledList() (all []packed) {
 	return all
 }
 
-// parseCompiled parses a file of ShippedWithoutTests.
 func parseCompiled(f File) *Document {
 	read := func() []byte {
 		data, _ := fs.ReadFile(Shipped(), f.Compiled) // the file is part of the program, so reading cannot fail
@@ -113,7 +112,6 @@ func (c *documentCodec) storeRule(r *Rule) {
 	c.storeTexts(r)
 }
 
-// storePos writes or reads a position in the document's file.
 func (c *documentCodec) storePos(p *strictyaml.Pos) {
 	line, column := p.Line, p.Column
 	c.Int(&line)

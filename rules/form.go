@@ -109,7 +109,6 @@ func (f *form) duplicateProblem(other *form) Problem {
 		"alert names must be unique among all packs: rename one of them, or load only one of the files")
 }
 
-// lines returns the first and the last line of the rule in its file.
 func (f *form) lines() (from, to int) {
 	start := f.Keys.At
 	last := start.LastLine()

@@ -101,7 +101,7 @@ func (c *testCompiler) checkInput(in *InputSyntax, stream map[string]string) {
 	}
 }
 
-// checkExtras checks the keys that only inputs of some kinds may have. name is the key of the kind.
+// checkExtras checks the keys that are allowed only for some kinds of inputs. name is the key that determines the kind.
 func (c *testCompiler) checkExtras(in *InputSyntax, name string) {
 	k := &in.Keys
 	allowed := map[string][]string{
@@ -161,11 +161,11 @@ func (c *testCompiler) checkEnd(in *InputSyntax) {
 	}
 }
 
-// Bounds of inline tests.
+// Limits of inline tests.
 const (
-	maxTestLines = 100_000              // number of lines of one test
-	maxTestEnd   = 365 * 24 * time.Hour // time of the last repetition of a line
-	// maxTestTime bounds the estimated CPU time of all tests of all loaded packs.
+	maxTestLines = 100_000              // maximum number of lines of one test
+	maxTestEnd   = 365 * 24 * time.Hour // maximum time of the last repetition of a line
+	// maxTestTime is the maximum estimated CPU time of all tests of all loaded packs.
 	maxTestTime = 2 * time.Minute
 	// estimated CPU times of a line or checkpoint, of comparing two alerts, and of a restart
 	lineTime    = 5 * time.Microsecond
@@ -193,7 +193,7 @@ func (b *builder) checkTests() {
 	}
 }
 
-// testTime returns an upper estimate of the CPU time of a test.
+// testTime returns an upper bound of the estimated CPU time of a test.
 func testTime(r *Rule, t *Test) time.Duration {
 	sum := time.Duration(0)
 	for i := range t.Input {
@@ -211,7 +211,7 @@ func testTime(r *Rule, t *Test) time.Duration {
 	return sum
 }
 
-// TestTime returns an upper estimate of the CPU time of the inline tests of rules.
+// TestTime returns an upper bound of the estimated CPU time of the inline tests of rules.
 func TestTime(all []*Rule) time.Duration {
 	sum := time.Duration(0)
 	for _, r := range all {

@@ -51,7 +51,6 @@ func (l *linter) lintCost() {
 	}
 }
 
-// maxLineTime computes Rule.MaxLineTime.
 func maxLineTime(r *Rule) time.Duration {
 	var cost expr.Cost
 	for i := range r.Steps {
@@ -70,7 +69,7 @@ func addCost(cost *expr.Cost, m *Matcher) {
 	cost.AddTexts(len(m.Contains))
 	cost.AddExpression(m.Regex, false)
 	for _, f := range m.Fields {
-		cost.AddTexts(1) // the search for the field
+		cost.AddTexts(1) // cost of searching for the field
 		cost.AddExpression(f.Regex, true)
 	}
 	for i := range m.Any {

@@ -99,7 +99,6 @@ func (c *matcherCompiler) checkText(text string, pos strictyaml.Pos, name string
 	}
 }
 
-// compileRegex compiles an expression that may match anywhere in a line.
 func (c *matcherCompiler) compileRegex(pattern string, pos strictyaml.Pos, name string) *literals.Expression {
 	re, err := literals.NewExpression(pattern)
 	switch {
@@ -132,7 +131,6 @@ func (c *matcherCompiler) checkGroups(re *literals.Expression, pattern string, p
 	}
 }
 
-// compileFields compiles the conditions on fields, sorted by name.
 func (c *matcherCompiler) compileFields(p *Parts, keys *strictyaml.Keys, name string) []Field {
 	if keys.IsDecoded("field") && len(p.Field) == 0 {
 		c.addError(keys.Key("field"), "empty-matcher", name+" has an empty `field`", "write {name: value}")

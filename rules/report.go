@@ -33,7 +33,6 @@ func (r *report) addWarning(pos strictyaml.Pos, check, message, fix string) {
 	r.addProblem(strictyaml.Warning, pos, check, message, fix)
 }
 
-// checkLateness reports a duration that is shorter than Lateness.
 func (r *report) checkLateness(d time.Duration, pos strictyaml.Pos, name string) {
 	if d < Lateness {
 		r.addWarning(pos, "below-lateness", fmt.Sprintf("%s is %s, shorter than the lateness of sources (%s)", name, duration(d), duration(Lateness)), "use at least "+duration(Lateness))

@@ -21,7 +21,6 @@ const (
 	maxLabelValue = 256 // maximum length of a label's value in bytes
 )
 
-// compileTexts compiles labels, annotations, remediation and verified.
 func (c *compiler) compileTexts() {
 	if !strings.HasPrefix(c.origin["verified"], "defaults ") { // checkDefaults has already checked `verified` of the defaults
 		c.checkVerified(c.Verified)

@@ -85,7 +85,6 @@ func rangeSize(v reflect.Value) (n float64, noun string) {
 	return 0, ""
 }
 
-// checkBounds reports a value that is outside the range of its field.
 func (d *decoder) checkBounds(n *Node, f field, v reflect.Value) {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {

@@ -77,7 +77,7 @@ func Closest(word string, names []string) string {
 			return n
 		}
 		if d := len(word) - len(n); max(d, -d) > bestCost {
-			continue // the edit distance is at least the difference in length
+			continue // the difference in length is a lower bound of the edit distance
 		}
 		if c := editDistance(lower, strings.ToLower(n)); c <= bestCost && c < len(n) && (best == "" || c < bestCost) {
 			best, bestCost = n, c
@@ -86,8 +86,8 @@ func Closest(word string, names []string) string {
 	return best
 }
 
-// SuggestName returns a fix that names the word in names that was probably meant. If there is none, it returns
-// otherwise.
+// SuggestName returns a fix that names the word in names that was probably meant. otherwise is the fix if no word in
+// names is similar.
 func SuggestName(word string, names []string, otherwise string) string {
 	if best := Closest(word, names); best != "" {
 		return "did you mean " + best + "?"

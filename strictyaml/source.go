@@ -112,7 +112,6 @@ func (s *source) yamlPos(line, column int) Pos {
 	return s.posOf(min(at, len(s.data)))
 }
 
-// posOf returns the position of an offset in the file.
 func (s *source) posOf(pos int) Pos {
 	i := sort.SearchInts(s.starts, pos+1) - 1
 	return Pos{src: s, Line: i + 1, Column: pos - s.starts[i] + 1}
@@ -215,7 +214,6 @@ func (p Pos) Until(q Pos) string {
 	return string(text)
 }
 
-// restOfLine returns the text from p to the end of the line.
 func (p Pos) restOfLine() []byte {
 	if p.src == nil {
 		return nil

@@ -53,7 +53,6 @@ func (s *source) findMistake(line int) *mistake {
 	return s.findIndent(line)
 }
 
-// findEscape looks for an invalid escape in double quotes.
 func (s *source) findEscape(line int) *mistake {
 	text := s.line(line)
 	bad := badEscape.FindStringIndex(text)

@@ -87,7 +87,6 @@ func (s *sequence) add(re *syntax.Regexp) {
 	s.adjacent = true
 }
 
-// flush ends the current run of adjacent members.
 func (s *sequence) flush() {
 	if !s.open {
 		return
@@ -187,7 +186,6 @@ func DropContained(texts []Text) []Text {
 	return out
 }
 
-// areEquivalent reports whether two texts match the same lines.
 func areEquivalent(t, u Text) bool {
 	return t == u || t.Text == u.Text && !isLetters(t.Text)
 }

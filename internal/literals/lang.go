@@ -155,7 +155,6 @@ func union(a, b lang) (lang, bool) {
 	return lang{texts: slices.Concat(a.texts, b.texts), loose: a.loose || b.loose}, len(a.texts)+len(b.texts) <= maxSet
 }
 
-// concatenate returns the language of all texts that consist of a text of a and a text of b.
 func concatenate(a, b lang) (lang, bool) {
 	if len(a.texts)*len(b.texts) > maxSet {
 		return lang{}, false
@@ -181,7 +180,6 @@ func isLetters(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r <= unicode.MaxASCII && unicode.IsLetter(r) })
 }
 
-// lowerASCII converts ASCII letters to lower case.
 func lowerASCII(s string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {

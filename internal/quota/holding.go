@@ -54,7 +54,6 @@ func (h *Holding) push(x *Entry) {
 	h.used, h.account.used = p.clock, p.clock
 }
 
-// unlink removes the entry from its holding.
 func (x *Entry) unlink() {
 	x.prev.next, x.next.prev = x.next, x.prev
 	x.holding, x.prev, x.next = nil, nil, nil

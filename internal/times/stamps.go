@@ -40,8 +40,9 @@ func (s *Stamps) Set(d time.Duration, now time.Time) {
 	s.Periods = append(out, Period{now.Round(0), d})
 }
 
-// OwnTime returns the time that a timestamp of this machine's clock means, and the difference to the timestamp if the
-// clock was set since then. If several times are possible, it returns the newest one. The result is never after now.
+// OwnTime converts a timestamp of this machine's clock to the current clock. moved is the difference to the timestamp,
+// which is not zero if the clock was set since then. If several times are possible, OwnTime returns the newest one. The
+// result is never after now.
 func (s *Stamps) OwnTime(t, now time.Time) (at time.Time, moved time.Duration) {
 	n := len(s.Periods)
 	if n == 0 || !t.After(now) && t.After(s.Periods[n-1].Until.Add(-noticed)) {

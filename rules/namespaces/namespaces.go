@@ -181,7 +181,7 @@ type Components struct {
 	byWorkload map[string]component
 }
 
-// NewComponents returns the components of the built-in list of namespaces.
+// NewComponents returns the components that are built into the program.
 func NewComponents() *Components {
 	c := &Components{byWorkload: map[string]component{}}
 	for _, known := range infrastructure() {

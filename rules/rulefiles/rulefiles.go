@@ -17,9 +17,9 @@ import (
 
 // Limits of the files that are read.
 const (
-	MaxBytes   = 1 << 20 // size of one file
-	maxTotal   = 8 << 20 // size of all files together
-	maxFolders = 16      // depth of nested folders
+	MaxBytes   = 1 << 20 // maximum size of one file in bytes
+	maxTotal   = 8 << 20 // maximum size of all files together in bytes
+	maxFolders = 16      // maximum depth of nested folders
 )
 
 // File is the content of one file.

@@ -19,7 +19,6 @@ const (
 	preamble      = "{{$labels := .Labels}}{{$vars := .Vars}}{{$value := .Value}}{{$line := .Line}}{{$error := .Error}}{{$show := .Show}}"
 )
 
-// parseTemplate parses a template with actions and checks its tree.
 func parseTemplate(src string) (*checker, *parse.Tree, error) {
 	tree := parse.New("template")
 	tree.Mode = parse.SkipFuncCheck

@@ -256,7 +256,6 @@ func toInteger(v any) (int64, bool) {
 	return 0, false
 }
 
-// titleCase converts the first letter of each word to title case.
 func titleCase(s string) string {
 	before := ' '
 	return strings.Map(func(r rune) rune {

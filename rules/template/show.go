@@ -134,7 +134,6 @@ func (s *shown) hiddenPlaceholder(name, text string) string {
 	return "UNSAFE_VALUE_" + strconv.Itoa(i+1)
 }
 
-// inURL reports whether text ends inside a URL, and whether it ends inside the host of the URL.
 func inURL(text []byte) (inside, host bool) {
 	word := string(text[max(0, len(text)-MaxOutput):])
 	if at := strings.LastIndexAny(word, " \t\n\"'`<>"); at >= 0 {

@@ -20,8 +20,8 @@ import (
 
 // Limits of templates, in bytes.
 const (
-	maxSource = 16 << 10 // maximum length of the source
-	MaxOutput = 2 << 10  // maximum length of the output; longer output is truncated
+	maxSource = 16 << 10 // maximum length of the source in bytes
+	MaxOutput = 2 << 10  // maximum length of the output in bytes; longer output is truncated
 )
 
 // Template is the text of a label, an annotation or a step, with actions as in Prometheus. Parse checks it, so that its

@@ -24,7 +24,7 @@ var logLabels = []string{"cluster", "tenant", "namespace", "pod", "container", "
 type Logs struct {
 	First  string   // description of the first log
 	Known  []uint64 // hashes of the counted logs, at most maxLogs
-	Others []string // namespaces of other logs, at most maxOthers
+	Others []string // namespaces of further logs, at most maxOthers
 	Home   string   // namespace of the first log
 	last   uint64
 }

@@ -58,7 +58,7 @@ func (s Spans) ConcludedAt(alert uint64, t, until int64) (out []Span) {
 
 // Move adds delta to the times of all spans, except the times when they were concluded.
 func (s Spans) Move(delta int64) {
-	for _, alert := range s.alerts.Keys() { // from the least recently used alert on, which keeps the order of the LRU
+	for _, alert := range s.alerts.Keys() { // this order preserves the order of last use, which the loop changes
 		known, _ := s.alerts.Get(alert)
 		for i := range known {
 			known[i].From += delta

@@ -36,7 +36,7 @@ type State struct {
 // DeletedPod is a pod that was deleted.
 type DeletedPod struct {
 	Namespace, Name string
-	Identity        []byte `json:",omitempty"` // identity as in the end of a key
+	Identity        []byte `json:",omitempty"` // identity part of the keys that name the pod
 	At              int64
 }
 
@@ -211,7 +211,7 @@ type ClosedTexts struct {
 // Clears holds the clear lines of one key. Versions that knew only the newest line wrote only k, v and p.
 type Clears struct {
 	Entry[int64]
-	Since *int64 `json:"s,omitempty"` // nil means the value of the key v
+	Since *int64 `json:"s,omitempty"` // clear lines up to this time may have been dropped; nil means that it equals v
 	Older []byte `json:"o,omitempty"` // times, encoded by window.Times.Pack
 }
 

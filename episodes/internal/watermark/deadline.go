@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Deadline is a time at which the engine concludes something about a subject unless a line postpones it. It is a part
-// of its subject. While it is armed, it is in the heap of one group.
+// Deadline is a time at which the engine concludes something about its subject, such as an episode, unless a line
+// postpones it. It is embedded in its subject. While it is armed, it is in the heap of one group.
 type Deadline struct {
 	// Of is the subject of the deadline.
 	Of Subject
@@ -70,7 +70,6 @@ func (h *deadlines) Pop() any {
 	return d
 }
 
-// firstDeadline returns the earliest deadline of a group, or nil if there is none.
 func (g *Group) firstDeadline(compute Compute) *Deadline {
 	for len(g.deadlines) > 0 {
 		d := g.deadlines[0]

@@ -62,7 +62,6 @@ func (w *Window) sequenceEnds(r *rules.Rule, lo, hi int64) Times {
 	return out
 }
 
-// newTrigger returns the trigger of a sequence that h completed.
 func (w *Window) newTrigger(sequence Hits, h *Hit) Trigger {
 	t := Trigger{T: sequence[len(sequence)-1].T, From: sequence[0].T - 1, Sequence: sequence, Line: h}
 	if !w.several {

@@ -140,7 +140,7 @@ func (w *Window) Add(r *rules.Rule, step int, h *Hit, c *Copier, in Gap) (Trigge
 	}
 	shown := w.Newest
 	if shown.T != end {
-		shown = h // A late line does not become the newest line of its window.
+		shown = h // a late line is not the newest line of its window
 	}
 	return countTrigger(r, end, n, shown, h), true
 }

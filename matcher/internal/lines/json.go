@@ -221,7 +221,6 @@ func (j *jsonFields) find(parent int32, name string) ([]byte, bool) {
 	}
 }
 
-// lastMember returns the index of the last member with that key, or -1.
 func (j *jsonFields) lastMember(parent int32, key string) int32 {
 	for i := len(j.members) - 1; i >= 0; i-- {
 		if m := &j.members[i]; m.parent == parent && j.hasKey(m, key) {

@@ -445,7 +445,6 @@ func (r *jsonReader) readKey() (key []byte, ok bool) {
 	return nil, false
 }
 
-// skipValue skips a value.
 func (r *jsonReader) skipValue() (ok bool) {
 	switch r.currentByte() {
 	case '"':

@@ -21,7 +21,7 @@ type valueKind uint8
 
 const (
 	bareValue   valueKind = iota
-	quotedValue           // text between quotes
+	quotedValue           // a text between quotes
 	blockValue            // the lines between `<` and ` >`
 )
 
@@ -35,7 +35,6 @@ type textField struct {
 
 var msgKey = []byte("msg")
 
-// read reads the fields of line.
 func (f *textFields) read(line []byte) {
 	f.fields, f.buf = f.fields[:0], f.buf[:0]
 	r := textReader{b: line}

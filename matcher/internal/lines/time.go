@@ -409,7 +409,6 @@ func readFraction(b []byte, unit int) (value, n int) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// readNumber returns the value of decimal digits.
 func readNumber(b []byte) int {
 	n := 0
 	for _, c := range b {

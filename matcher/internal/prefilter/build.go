@@ -28,7 +28,6 @@ func New(texts []literals.Text, sample []byte) *Filter {
 	return newTiers(texts, sample)
 }
 
-// newTiers returns a filter that works by sampling.
 func newTiers(texts []literals.Text, sample []byte) *Filter {
 	b := newBuilder(texts, sample)
 	probe := sample[:min(len(sample), 32<<10)]
@@ -192,7 +191,6 @@ func (b *builder) fillTier(t *tier, g *grams) {
 	}
 }
 
-// buildFilter returns the filter for a plan.
 func (b *builder) buildFilter(plans []plan) *Filter {
 	s := &Filter{texts: b.texts}
 	for j, p := range plans {

@@ -51,7 +51,7 @@ type entry struct {
 	check     uint64 // up to eight bytes of the text at checkAt, in lower case
 	checkMask uint64
 	text      uint32
-	length    uint32 // length of the text
+	length    uint32
 	offset    uint32 // offset of the gram in the text
 	checkAt   uint32
 }

@@ -5,10 +5,10 @@ import "strings"
 
 // Minimum lengths in bytes of words that can be random.
 const (
-	MinAnnounced = 16 // for a word that follows the announcement of a secret
-	minRandom    = 24 // for any other word
+	MinAnnounced = 16 // minimum length of a word that follows the announcement of a secret
+	minRandom    = 24 // minimum length of any other word
 	MinHex       = 32
-	MinPlain     = 20 // for a word of digits and letters of one case
+	MinPlain     = 20 // minimum length of a word of digits and letters of one case
 )
 
 // Sorts of bytes, as bits. A byte that does not occur in random words has the sort 0.
@@ -16,7 +16,7 @@ const (
 	Upper uint8 = 1 << iota
 	Lower
 	Digit
-	sign // one of + / _ -
+	sign // one of the characters + / _ -
 )
 
 var sorts = func() (sorts [256]uint8) {

@@ -84,7 +84,6 @@ func isAnyChar(re *syntax.Regexp) bool {
 	return re.Op == syntax.OpAnyChar || re.Op == syntax.OpAnyCharNotNL
 }
 
-// hasAnyRun reports whether re contains .* or .+.
 func hasAnyRun(re *syntax.Regexp) bool {
 	if (re.Op == syntax.OpStar || re.Op == syntax.OpPlus) && isAnyChar(re.Sub[0]) {
 		return true

@@ -40,7 +40,7 @@ func (p Place) Danger() (message, fix string) {
 // its purpose is. A here-document is a problem.
 type Script struct {
 	Words   int     // number of words, including those in command substitutions
-	Places  []Place // one for each value, in the order of the text
+	Places  []Place // places of the values, in the order of the text
 	Problem string  // reason why the text is not a complete command, or ""
 
 	text    string
@@ -146,7 +146,6 @@ func (w *Script) classify(part syntax.Node) (input bool) {
 	return input
 }
 
-// assignments returns assignments as tokens.
 func (w *Script) assignments(all []*syntax.Assign) (out []token) {
 	for _, a := range all {
 		if a.Index != nil {
@@ -188,7 +187,6 @@ func (w *Script) wordText(parts []syntax.WordPart) string {
 	return strings.ReplaceAll(b.String(), name, string(Mark))
 }
 
-// unescape removes the backslashes that escape other characters.
 func unescape(text string) string {
 	var b strings.Builder
 	for {
