@@ -35,7 +35,7 @@ type EndpointStatus struct {
 	Error    string           `json:"last_error,omitempty"`
 	Sent     int64            `json:"sent"`   // number of accepted alerts
 	Failed   map[string]int64 `json:"failed"` // number of alerts that were refused or not delivered, by reason
-	// number of alerts with a change that the endpoint has not accepted yet
+	// Pending is the number of alerts with a change that the endpoint has not accepted yet.
 	Pending int `json:"pending"`
 	// ClockSkew is the number of whole seconds by which the endpoint's clock is ahead of ours,
 	// according to its responses. If that clock is minutes behind, the ends of resolved alerts

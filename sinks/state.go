@@ -175,7 +175,7 @@ func (s *State) endDisplaced(old *slot, ep episodes.Episode, now time.Time) {
 		endLast(old.later, ep, now)
 		return
 	}
-	// the end of the displaced episode has become known
+	// The end of the displaced episode has become known.
 	known := old != nil && old.isDisplaced() && old.ended.IsZero() && ep.State == episodes.StateDropped
 	if old == nil || old.isOver() && !known {
 		return
@@ -463,7 +463,7 @@ func (s *State) parkSlot(fp episodes.Fingerprint, e *slot, p plan, more bool, no
 		if !e.known {
 			last = times.Later(last, times.Later(e.sent, e.accepted))
 		}
-		// a peer or an outage may require the slot for longer
+		// A peer or an outage may require the slot for longer.
 		at = times.Later(last.Add(2*s.cfg.ResolvedFor), now.Add(time.Minute))
 	}
 	if !at.After(now) {

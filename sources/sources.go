@@ -203,7 +203,8 @@ type Condition struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 	Detail   string            `json:"detail,omitempty"` // detail of one of the reports
 	Since    time.Time         `json:"since"`            // earliest start at a member
-	// sum of the occurrences at all members; zero if they are not counted
+	// Count is the sum of the occurrences at all members. Zero means that they are not
+	// counted.
 	Count   int64     `json:"count,omitempty"`
 	Last    time.Time `json:"last,omitzero"`
 	Members []string  `json:"parts"` // names of the members that report the condition, sorted

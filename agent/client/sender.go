@@ -24,7 +24,8 @@ const (
 	maxRetryDelay = 2 * time.Second
 	maxRetryAfter = 30 * time.Second // longest Retry-After of the aggregator that is respected
 
-	// longest duration of the shutdown, including the last message to the aggregator
+	// stopWithin is the longest duration of the shutdown, including the last message to the
+	// aggregator.
 	stopWithin     = 2500 * time.Millisecond
 	askClosing     = 100 * time.Millisecond // interval between messages during the shutdown
 	goodbyeTimeout = 400 * time.Millisecond

@@ -30,7 +30,7 @@ type target struct{ url, host, ip string }
 // targets are the addresses of the aggregator and its standby. It is safe for concurrent use.
 type targets struct {
 	urls []string
-	// resolver of host names; nil if the agent does not resolve them itself
+	// lookup resolves host names. It is nil if the agent does not resolve them itself.
 	lookup func(ctx context.Context, host string) ([]string, error)
 
 	mu      sync.Mutex
@@ -130,7 +130,6 @@ type processes struct {
 	since, seen      time.Time // first and last time at which an earlier process answered again
 }
 
-// noteAnswer records that the process with this name answered.
 func (p *processes) noteAnswer(name string, now time.Time) {
 	if name == "" || name == p.newest {
 		return

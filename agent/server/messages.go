@@ -206,8 +206,9 @@ func (h *handler) ingestBatch(b *wire.Batch, shift func() time.Duration, commit 
 	})
 }
 
-// useWatermark applies the watermark of a message. The watermark of an agent that sends reports
-// counts only after the agent has reported its rules.
+// useWatermark applies the watermark of a message, which is the time up to which the agent has
+// read its logs. If the agent sends reports, its watermark counts only after it has reported
+// its rules.
 func (h *handler) useWatermark(n *node, m *wire.Message) {
 	s := h.s
 	var upTo time.Time
@@ -289,7 +290,6 @@ func (h *handler) stopWaiting(n *node) {
 	h.saveSource(func() {})
 }
 
-// handleForget removes a node when an operator requests it.
 func (h *handler) handleForget(w http.ResponseWriter, name string) {
 	var n *node
 	h.s.withLock(func() { n = h.s.nodes[name] })

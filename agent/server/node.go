@@ -32,8 +32,8 @@ type node struct {
 	watermark time.Time
 	lagging   []matcher.LaggingStream // lagging streams; the slice is never changed in place
 	clock     agentClock
-	// duration by which the node's clock was set ahead since its agent started, as the agent
-	// reports
+	// clockSetAhead is the duration by which the node's clock was set ahead since its agent
+	// started, as the agent reports.
 	clockSetAhead time.Duration
 	refused       time.Time // time at which another agent with this name was last refused
 	who           caller    // authenticated identity of the agent
@@ -42,8 +42,8 @@ type node struct {
 	rules      map[string]string    // digests of the rules that the agent reported, by name; nil if it reported none
 	digest     string               // digest of the report that this instance sent; "" if there is no report
 	idle       string               // reason that the agent reports for having nothing to read
-	// selectors of rules that match none of the agent's streams, sorted; the slice is never
-	// changed in place
+	// unread are the selectors of rules that match none of the agent's streams, sorted. The
+	// slice is never changed in place.
 	unread []string
 }
 

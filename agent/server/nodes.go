@@ -35,8 +35,8 @@ const (
 	cordoned // the Node exists and is unschedulable
 )
 
-// nodeWatch knows the Nodes of a cluster. It is safe for concurrent use. Listing, Listed,
-// Changed, Deleted, Passed and Failed implement kube.Handler.
+// nodeWatch knows the Nodes of a cluster. It is a kube.Handler, and is safe for concurrent
+// use.
 type nodeWatch struct {
 	watcher kube.Watcher
 
@@ -57,7 +57,6 @@ func newNodeWatch(cfg *Nodes, clock func() time.Time, transport http.RoundTrippe
 	return w
 }
 
-// run lists and watches the Nodes until ctx ends.
 func (w *nodeWatch) run(ctx context.Context) {
 	defer w.watcher.Client.Close()
 	w.watcher.Run(ctx)
@@ -126,36 +125,31 @@ func (w *nodeWatch) setNode(object json.RawMessage, deleted bool) error {
 	return nil
 }
 
-// Listing starts a list. The known Nodes remain valid until the list is complete.
+// Listing keeps the known Nodes until the new list is complete.
 func (w *nodeWatch) Listing() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.listed = map[string]presence{}
 }
 
-// Changed adds or updates a Node.
 func (w *nodeWatch) Changed(object json.RawMessage) error { return w.setNode(object, false) }
 
-// Deleted removes a Node.
 func (w *nodeWatch) Deleted(_ context.Context, object json.RawMessage) error {
 	return w.setNode(object, true)
 }
 
-// Listed replaces the known Nodes by the Nodes of the list.
 func (w *nodeWatch) Listed(context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.nodes, w.listed, w.synced = w.listed, nil, true
 }
 
-// Passed records that the API server has answered.
 func (w *nodeWatch) Passed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.synced, w.err = w.nodes != nil && w.listed == nil, nil
 }
 
-// Failed records that the state of the Nodes is unknown.
 func (w *nodeWatch) Failed(err error, _ bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

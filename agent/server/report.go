@@ -99,7 +99,7 @@ func (s *Source) acceptReport(r *wire.Report, digest string, set *rules.Set) (wi
 	before := n.conditions
 	n.conditions = make(map[string]condition, len(r.Conditions))
 	for _, c := range r.Conditions {
-		// a time in the future would make the condition the newest one for a long time
+		// A time in the future would make the condition the newest one for a long time.
 		c.Last = times.Earlier(c.Last, now)
 		n.conditions[c.Key()] = condition{c, now}
 	}

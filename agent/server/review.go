@@ -22,13 +22,14 @@ const defaultAudience = "crowsnest"
 
 const (
 	reviewAgain = time.Minute // age at which the verdict on a valid token is renewed
-	// age up to which the verdict on a valid token counts while the API server is unreachable
+	// reviewGrace is the age up to which the verdict on a valid token counts while the API
+	// server is unreachable.
 	reviewGrace   = time.Hour
 	refusedFor    = 10 * time.Second // age at which the verdict on an invalid token is renewed
 	reviewTimeout = 5 * time.Second
 	reviewRate    = 20 // largest number of requests to the API server per second
-	// smallest number of requests that may be made at once; it grows to twice the number of
-	// agents
+	// minBurst is the smallest number of requests that may be made at once. It grows to twice
+	// the number of agents.
 	minBurst   = 100
 	maxRefused = 1024
 	maxToken   = 16 << 10

@@ -11,10 +11,10 @@ import (
 	"crowsnest/sources"
 )
 
-// Limits of the hits that wait until their rule is loaded.
+// Limits of the size of the hits that wait until their rule is loaded.
 const (
-	maxHeld     = 512 << 10 // total size of the compressed hits, in bytes
-	maxHeldNode = 128 << 10 // size of the compressed hits of one node, in bytes
+	maxHeld     = 512 << 10 // largest total size of the compressed hits, in bytes
+	maxHeldNode = 128 << 10 // largest size of the compressed hits of one node, in bytes
 	heldFor     = time.Hour
 )
 

@@ -21,7 +21,8 @@ type savedSource struct {
 	Nodes   map[string]savedNode `json:"nodes"`
 	Gap     sources.Loss         `json:"gap,omitzero"`
 	Held    []held               `json:"held,omitempty"`
-	// times since which agents have another version of a rule, by name of the rule
+	// Behind has the times since which agents have another version of a rule, by name of the
+	// rule.
 	Behind map[string]time.Time `json:"behind,omitempty"`
 }
 

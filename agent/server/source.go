@@ -29,8 +29,8 @@ import (
 
 // Limits of the work that the network can cause.
 const (
-	maxBodies   = 16 << 20 // total size of the messages that are being read, in bytes
-	maxDecoders = 2        // number of batches that are decoded at the same time
+	maxBodies   = 16 << 20 // largest total size of the messages that are being read, in bytes
+	maxDecoders = 2        // largest number of batches that are decoded at the same time
 )
 
 // settleTime is the time for which a process without saved state waits for agents that it does

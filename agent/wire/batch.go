@@ -15,9 +15,9 @@ import (
 // Limits of a decoded batch. They prevent a small batch from expanding to a lot of memory.
 const (
 	maxRules  = 8192
-	maxWants  = 256     // number of captured names of one rule, or of labels of one stream
-	maxAll    = 1 << 17 // number of captured names of all rules, or of labels of all streams
-	maxValues = 1 << 19 // number of values of all records
+	maxWants  = 256     // largest number of captured names of one rule, or of labels of one stream
+	maxAll    = 1 << 17 // largest number of captured names of all rules, or of labels of all streams
+	maxValues = 1 << 19 // largest number of values of all records in a batch
 )
 
 // Batch is a decoded batch of hits. It is immutable and owns its memory.

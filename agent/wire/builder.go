@@ -45,11 +45,11 @@ type Builder struct {
 	hits    []folded
 	size    int // upper estimate of the size before compression, in bytes
 
-	ruleAt       map[*rules.Rule]int // index of each rule in rules
+	ruleAt       map[*rules.Rule]int // index in rules, by rule
 	mapAt        map[uintptr]int     // index in labels, by the address of the label map
 	retainedMaps []matcher.Labels    // label maps that are retained, so that no other map gets their address
-	labelsAt     map[string]int      // index in labels, by content
-	recordAt     map[string]int      // index in records, by content
+	labelsAt     map[string]int      // index in labels, by the encoded labels
+	recordAt     map[string]int      // index in records, by the encoded record
 
 	key []byte
 	raw []byte
@@ -71,8 +71,8 @@ type folded struct {
 	t      int64 // time in nanoseconds since 1970
 	id     uint64
 	text   string
-	// whether the batch contains the text of this hit; if not, the text of an equivalent line
-	// is used
+	// textWritten is set if the batch contains the line's text. Otherwise the text of an
+	// equivalent line is used.
 	textWritten bool
 }
 
@@ -103,7 +103,6 @@ func (b *Builder) Add(h *matcher.Hit) {
 	b.size += 28 + len(h.Line)
 }
 
-// recordIndex returns the index of the record of a hit. It adds a record if there is none.
 func (b *Builder) recordIndex(h *matcher.Hit) int {
 	rule, labels := b.ruleIndex(h.Rule), b.labelsIndex(h.Labels)
 	k := binary.AppendUvarint(b.key[:0], uint64(rule))
@@ -135,7 +134,6 @@ func truncatedValue(h *matcher.Hit, i, limit int) string {
 	return h.Values[i][:min(limit, len(h.Values[i]))]
 }
 
-// ruleIndex returns the index of a rule. It adds the rule if it is new.
 func (b *Builder) ruleIndex(r *rules.Rule) int {
 	at, ok := b.ruleAt[r]
 	if !ok {
@@ -183,7 +181,7 @@ func (b *Builder) Seal() []byte {
 	var out bytes.Buffer
 	out.Grow(len(b.raw)/3 + 64)
 	if b.out == nil {
-		// there are no errors, because the level is valid and writes to a Buffer succeed
+		// There are no errors, because the level is valid and writes to a Buffer succeed.
 		b.out, _ = flate.NewWriter(&out, flate.BestSpeed)
 	} else {
 		b.out.Reset(&out)
@@ -248,7 +246,7 @@ func (b *Builder) encodeHits(out []byte) []byte {
 	}
 	last := int64(0)
 	for _, h := range b.hits {
-		// the difference may overflow; adding it back overflows in the same way
+		// The difference may overflow. Adding it back overflows in the same way.
 		out = binary.AppendVarint(out, h.t-last)
 		last = h.t
 	}

@@ -41,7 +41,7 @@ type Index struct {
 	programs sync.Map // *matcher.Program of each *rules.Rule; a program contains only this rule
 }
 
-// NewIndex returns the index of a set.
+// NewIndex returns the index of a set of rules.
 func NewIndex(set *rules.Set) *Index {
 	x := &Index{set: set, byName: make(map[string]*rules.Rule, len(set.Rules))}
 	for _, r := range set.Rules {

@@ -21,8 +21,8 @@ const (
 	maxLabels         = 20
 	maxExternalLabels = 10
 	maxValue          = delivery.MaxValue
-	maxBatch          = 256     // number of alerts per request
-	maxBody           = 1 << 20 // number of bytes per request
+	maxBatch          = 256     // largest number of alerts per request
+	maxBody           = 1 << 20 // largest size of a request, in bytes
 )
 
 const example = "http://alertmanager-0:9093"

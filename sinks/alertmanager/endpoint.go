@@ -15,10 +15,9 @@ import (
 
 const (
 	firstRetry = 100 * time.Millisecond
-	// interval of retries, which is short enough to find an endpoint within 5 s after its
-	// outage
+	// slowRetry is short enough to find an endpoint within 5 s after its outage.
 	slowRetry   = 2 * time.Second
-	probeAlerts = 16 // number of alerts per request while the endpoint is down
+	probeAlerts = 16 // largest number of alerts per request while the endpoint is down
 	checkEvery  = 10 * time.Second
 	settleEvery = 500 * time.Millisecond
 	maxSettle   = time.Minute // timeout for the exchange of notifications, which is Alertmanager's default
@@ -38,11 +37,11 @@ type endpoint struct {
 
 	// The following fields are used only by Run.
 	probed bool
-	// time from which on the endpoint must check again, before it sends an end, whether the
-	// process restarted
+	// checkAt is the time from which on the endpoint must check, before it sends an end,
+	// whether the process has restarted.
 	checkAt time.Time
-	// whether the endpoint waits until its Alertmanager has exchanged notifications with its
-	// peers, while another member answers
+	// settling is set if the endpoint waits until its Alertmanager has exchanged notifications
+	// with its peers, while another member answers.
 	settling      bool
 	settlingSince time.Time
 	backSince     time.Time // time of the first response after an outage; zero if there is no outage or no response yet
@@ -84,7 +83,6 @@ func newEndpoint(name string, s *Sink, opt Options) *endpoint {
 	return e
 }
 
-// Encode returns the alert of one message.
 func (e *endpoint) Encode(m sinks.Message, now time.Time) (json.RawMessage, int, error) {
 	alert, err := e.cfg.toAlert(m, now, e.peer.peerTime(now))
 	if err != nil {
@@ -94,7 +92,6 @@ func (e *endpoint) Encode(m sinks.Message, now time.Time) (json.RawMessage, int,
 	return body, len(body) + len(","), err
 }
 
-// Deliver posts the alerts as one list.
 func (e *endpoint) Deliver(ctx context.Context, alerts []json.RawMessage) delivery.Answer {
 	body := []byte{'['}
 	for i, alert := range alerts {
@@ -109,7 +106,6 @@ func (e *endpoint) Deliver(ctx context.Context, alerts []json.RawMessage) delive
 	return a.Answer
 }
 
-// Close closes idle connections.
 func (e *endpoint) Close() { e.client.http.Close() }
 
 // makeClient makes the client. Before the first alert is sent, it also asks the Alertmanager
@@ -147,8 +143,8 @@ func (e *endpoint) checkReady(ctx context.Context, msgs []sinks.Message, drainin
 	case a.Err != nil && down:
 		e.Missed(msgs, 0, a) // no alert is sent, because a suspended Alertmanager could accept it when it resumes
 		if a.Reason == delivery.ReasonTimeout {
-			// the next try need not be delayed, because its request waits until the
-			// Alertmanager resumes
+			// The next try need not be delayed, because its request waits until the
+			// Alertmanager resumes.
 			e.RetryAt(time.Time{})
 		}
 		return delivery.Stop

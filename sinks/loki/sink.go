@@ -52,13 +52,11 @@ type receiver struct {
 	proved time.Time // time of the last response that can only come from a Loki; zero if there was none
 }
 
-// Encode returns the entry for a message.
 func (r *receiver) Encode(m sinks.Message, now time.Time) (entry, int, error) {
 	e, err := r.cfg.newEntry(m, now)
 	return e, e.size(), err
 }
 
-// Deliver writes the entries in one request, which takes at most Timeout.
 func (r *receiver) Deliver(ctx context.Context, entries []entry) delivery.Answer {
 	if a := r.probeReceiver(ctx); a.Err != nil {
 		return a
@@ -94,5 +92,4 @@ func (r *receiver) probeReceiver(ctx context.Context) delivery.Answer {
 	return delivery.Answer{}
 }
 
-// Close closes idle connections.
 func (r *receiver) Close() { r.http.Close() }

@@ -31,10 +31,10 @@ type Record struct {
 	Count       int64             `json:"count"`              // number of lines of the episode so far
 	Line        string            `json:"line,omitempty"`     // newest line of the episode
 	FirstLine   string            `json:"first_line,omitempty"`
-	// fingerprint of 16 hexadecimal digits, which a restart does not change
+	// Fingerprint has 16 hexadecimal digits. A restart does not change it.
 	Fingerprint string `json:"fingerprint"`
 	Reason      string `json:"reason,omitempty"` // reason why the episode ended, such as clear, quiet or expired
-	// whether the alert represents all keys beyond a rule's limit
+	// Overflow is set if the alert represents all keys beyond a rule's limit.
 	Overflow bool `json:"overflow,omitempty"`
 }
 

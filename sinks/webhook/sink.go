@@ -53,7 +53,6 @@ func newReceiver(cfg Config) *receiver {
 	return &receiver{cfg, httpconfig.Lazy{Config: cfg.HTTP, Name: "webhook", UserAgent: "crowsnest/" + version.Version, Idle: time.Minute}}
 }
 
-// Encode returns the alert of a message and its size.
 func (r *receiver) Encode(m sinks.Message, _ time.Time) (Alert, int, error) {
 	a, err := r.cfg.newAlert(m)
 	if err != nil {
@@ -63,7 +62,6 @@ func (r *receiver) Encode(m sinks.Message, _ time.Time) (Alert, int, error) {
 	return a, 3 * len(b), err // allows for common labels and annotations, which appear several times in a request
 }
 
-// Deliver posts the alerts in one request.
 func (r *receiver) Deliver(ctx context.Context, alerts []Alert) delivery.Answer {
 	if !*r.cfg.SendResolved {
 		alerts = slices.DeleteFunc(alerts, func(a Alert) bool { return a.Status == statusResolved })
@@ -93,5 +91,4 @@ func (r *receiver) Deliver(ctx context.Context, alerts []Alert) delivery.Answer 
 // of a proxy. A webhook may return any other body.
 func isNoPage(said []byte) bool { return !delivery.IsHTML(said) }
 
-// Close closes idle connections.
 func (r *receiver) Close() { r.http.Close() }

@@ -242,8 +242,8 @@ func (r *reader) request(ctx context.Context, c container, q url.Values, l *line
 	opened := time.AfterFunc(opensAfter, func() {
 		st.markOpen(c)
 		st.markReadable()
-		// the response is a log, because a kubelet sends a message immediately and closes the
-		// response
+		// The response is a log, because a kubelet sends a message immediately and closes the
+		// response.
 		st.s.clearProblem(textKey(c), c)
 	})
 	defer func() {

@@ -22,8 +22,8 @@ const (
 // lines splits the response of one request into lines. It drops lines that were read before,
 // and writes new lines in the format of a container runtime. It serves only one request.
 type lines struct {
-	// number of lines that were already read and are still expected again; nil if no
-	// repetitions are expected
+	// overlapCount is the number of times that each line is still expected again. It is nil if
+	// no repetitions are expected.
 	overlapCount map[seen]int
 	floor        int64 // time before which all lines were read
 	atFloor      int   // number of lines at exactly floor that were read

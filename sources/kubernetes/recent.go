@@ -34,7 +34,8 @@ type seen struct {
 type recent struct {
 	Newest int64 `json:"newest,omitempty"` // time of the newest line; zero if no line was read
 	Last   int64 `json:"last,omitempty"`   // time of the line that was read last
-	// time before which lines are no longer remembered; zero if all lines are remembered
+	// Floor is the time before which lines are no longer remembered. Zero means that all lines
+	// are remembered.
 	Floor   int64     `json:"floor,omitempty"`
 	AtFloor int       `json:"at_floor,omitempty"` // number of forgotten lines at exactly Floor
 	Lines   seenLines `json:"lines,omitempty"`
@@ -103,8 +104,8 @@ func (r *recent) add(l seen) {
 		r.head++
 	}
 	if r.Floor != 0 && (r.Floor < keep || r.Last < r.Newest-int64(overlap)) {
-		// forget the floor if it is too old to matter or the clock was set back, because
-		// reading lines twice is better than losing them
+		// Forget the floor if it is too old to matter or the clock was set back, because
+		// reading lines twice is better than losing them.
 		r.Floor, r.AtFloor = 0, 0
 	}
 	if r.head > 256 && r.head > len(r.Lines)/2 {

@@ -59,8 +59,8 @@ type stream struct {
 	openedAt  time.Time // start of the current request
 	answered  bool      // whether the current request counts as open
 	movedAt   time.Time // time at which bytes last arrived
-	// time since which the network, the server or the node prevents opening the log; zero if
-	// they do not
+	// failing is the time since which the network, the server or the node prevents opening the
+	// log. Zero means that they do not.
 	failing time.Time
 	stalled struct { // reason why the log cannot be read, and time since when; zero if the last request succeeded
 		since time.Time

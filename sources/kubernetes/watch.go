@@ -14,7 +14,7 @@ import (
 // resyncAfter is the interval at which all pods are listed, because a watch may miss events.
 const resyncAfter = 20 * time.Minute
 
-// watcher tracks the pods of one namespace or of all namespaces.
+// watcher tracks the pods of one namespace or of all namespaces. It is a kube.Handler.
 type watcher struct {
 	kube.Watcher
 
@@ -48,10 +48,8 @@ func newWatchers(s *Source) []*watcher {
 	return out
 }
 
-// Listing implements kube.Handler.
 func (w *watcher) Listing() { w.listed = map[podName]bool{} }
 
-// Changed implements kube.Handler.
 func (w *watcher) Changed(raw json.RawMessage) error {
 	p, err := readPod(raw)
 	if err == nil {
@@ -63,7 +61,6 @@ func (w *watcher) Changed(raw json.RawMessage) error {
 	return err
 }
 
-// Listed implements kube.Handler.
 func (w *watcher) Listed(ctx context.Context) {
 	for _, name := range w.s.unlistedPods(w.namespace, w.listed) {
 		w.podUnlisted(ctx, name)
@@ -72,7 +69,6 @@ func (w *watcher) Listed(ctx context.Context) {
 	w.s.wakeUp()
 }
 
-// Deleted implements kube.Handler.
 func (w *watcher) Deleted(ctx context.Context, raw json.RawMessage) error {
 	p, err := readPod(raw)
 	if err == nil {
@@ -106,7 +102,6 @@ func (w *watcher) isDeleted(ctx context.Context, name podName) bool {
 
 func (w *watcher) problemKey() string { return keyPods + w.namespace }
 
-// Passed implements kube.Handler.
 func (w *watcher) Passed() {
 	w.s.gates.open(keyCredentials)
 	w.s.mu.Lock()
@@ -115,7 +110,6 @@ func (w *watcher) Passed() {
 	delete(w.s.problems, keyCredentials)
 }
 
-// Failed implements kube.Handler.
 func (w *watcher) Failed(err error, lasting bool) {
 	w.s.countError(errorReason(err))
 	if !lasting {

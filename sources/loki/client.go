@@ -217,7 +217,8 @@ type failure struct {
 	allowed    int           // limit of the server that the request exceeded; zero if unknown
 }
 
-// classifyError returns the failure that an error response describes. said is its text.
+// classifyError returns the failure that an error response describes. said is the text of the
+// response.
 func classifyError(resp *http.Response, said string) *failure {
 	code := resp.StatusCode
 	f := &failure{reason: reasonRefused, err: fmt.Errorf("status %d: %s", code, shortenMessage(said))}

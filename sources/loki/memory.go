@@ -78,9 +78,9 @@ func (m *memory) dropBucket(t int64) {
 	delete(m.buckets, t)
 }
 
-// shrinkToLimit drops the oldest keys and raises the floor, but not from protect on. If that is
-// not enough, it drops the keys farthest in the future, whose entries may be passed on again. It
-// reports whether it dropped any.
+// shrinkToLimit drops the oldest keys and raises the floor, but not beyond protect. If that is
+// not enough, it drops the keys farthest in the future. Their entries are passed on again if
+// they are read again. It reports whether it dropped any.
 func (m *memory) shrinkToLimit(protect int64) bool {
 	if m.n <= m.max {
 		return false
@@ -101,7 +101,8 @@ func (m *memory) shrinkToLimit(protect int64) bool {
 	return true
 }
 
-// countSince counts the keys of entries from ts on, with a resolution of one second.
+// countSince counts the keys of entries whose time is at least ts, with a resolution of one
+// second.
 func (m *memory) countSince(ts int64) int {
 	n := 0
 	for at, b := range m.buckets {
@@ -112,8 +113,8 @@ func (m *memory) countSince(ts int64) int {
 	return n
 }
 
-// export encodes at most most of the newest keys, and returns the floor that fits them, or protect
-// if that is lower, because a floor above protect would skip unread entries.
+// export encodes at most most of the newest keys, and returns the floor that belongs to these
+// keys. A floor above protect would skip unread entries. In that case export returns protect.
 func (m *memory) export(most int, protect int64) (keys []byte, floor int64) {
 	floor = m.floor
 	order := slices.Sorted(maps.Keys(m.buckets))

@@ -18,8 +18,8 @@ import (
 
 // Limits of a query.
 const (
-	// largest number of bytes of a query; Loki accepts 128 KiB, and before version 2.9 only 5
-	// KiB
+	// maxQuery is the largest number of bytes of a query. Loki accepts 128 KiB, and before
+	// version 2.9 only 5 KiB.
 	maxQuery    = 64 << 10
 	minQuery    = 1 << 10
 	maxQueries  = 8
@@ -200,8 +200,9 @@ func wantedValues(from rules.Selector) map[string]string {
 // text is a text that a line contains.
 type text = literals.Text
 
-// textExpr returns an expression for a text. The group keeps Loki's parser from factoring out
-// common prefixes, so Loki searches each text and runs no regular expression.
+// textExpr returns a regular expression for a text. The group around the text keeps Loki's
+// parser from combining texts with a common prefix. Loki then searches for each text
+// separately, and runs no regular expression.
 func textExpr(t text) string {
 	if t.Fold {
 		return "((?i)" + regexp.QuoteMeta(t.Text) + ")"
@@ -236,7 +237,8 @@ func (p planner) ruleTexts(r *rules.Rule) (out []text, ok bool) {
 	return append(out, text{Text: "\x00"}), len(out) > 0
 }
 
-// longestReadable returns the longest part of s without bytes that Loki's JSON replaces.
+// longestReadable returns the longest part of s without bytes that Loki replaces in its JSON
+// response.
 func longestReadable(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsRune(s, utf8.RuneError) {
 		return s
@@ -295,15 +297,16 @@ func removeCovered(texts []text) []text {
 }
 
 const (
-	// manyTexts is the number of texts from which one query costs Loki more than two queries.
-	// Loki searches each line for one text after the other, which takes some 50 ns per text.
+	// manyTexts is the number of texts from which on one query is more expensive for Loki than
+	// two queries with fewer texts. Loki searches each line for one text after the other,
+	// which takes about 50 ns per text.
 	manyTexts = 400
 	// maxGroups is the largest number of queries into which the texts are divided.
 	maxGroups = 5
 )
 
-// group is the content of one query. The query asks for lines that contain one of the texts, in
-// streams that one of the selectors selects.
+// group is the content of one query. The query requests the lines that contain one of the
+// texts, in streams that one of the selectors selects.
 type group struct {
 	selectors []rules.Selector
 	texts     []text
@@ -313,9 +316,10 @@ func (g *group) add(other group) {
 	g.selectors, g.texts = append(g.selectors, other.selectors...), append(g.texts, other.texts...)
 }
 
-// divideGroups divides what rules ask for, with one group for each rule, among few queries. If
-// there are many texts, rules that state a value of the most common label get their own queries,
-// so that Loki searches other streams only for the few texts of the other rules.
+// divideGroups divides the lines that rules need among as few queries as possible. wanted has
+// one group for each rule. If there are many texts, some rules get their own queries, namely
+// those that state a value of the most common label. Loki then searches other streams only for
+// the few texts of the other rules.
 func (p planner) divideGroups(wanted []group) []group {
 	var all, rest group
 	for _, g := range wanted {
@@ -350,7 +354,8 @@ func (p planner) divideGroups(wanted []group) []group {
 	return out
 }
 
-// commonLabel returns the label of streams that most rules state, or "" if there is none.
+// commonLabel returns the label of streams for which most rules require a value, or "" if
+// there is none.
 func (p planner) commonLabel(wanted []group) string {
 	count := map[string]int{}
 	for _, g := range wanted {

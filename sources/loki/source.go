@@ -78,7 +78,7 @@ type Source struct {
 	pace     pace
 	failing  time.Time // time since which requests fail; zero if they succeed
 	marked   time.Time
-	probed   time.Time // time of the last query whether the selected streams exist; zero if there was none
+	probed   time.Time // time of the last query that tests whether the selected streams exist; zero if there was none
 	exist    bool      // whether the selected streams exist
 	hash     xxhash.Digest
 	byIndex  []*stream // streams of the current response, by index
@@ -120,7 +120,8 @@ func New(cfg Config) []*Source {
 	return out
 }
 
-// sourceName returns the name of a source, which ends with the tenant if there are several.
+// sourceName returns the name of a source. If there are several tenants, the name ends with
+// the tenant.
 func sourceName(cfg Config, tenant string) string {
 	name := cfg.withDefaults().Name
 	if len(cfg.Tenants) > 1 {
@@ -250,7 +251,8 @@ func (s *Source) updatePlan() {
 	s.makePlan(set)
 }
 
-// makePlan makes the plan for rules. It restarts the rounds, which may lack lines needed now.
+// makePlan makes the plan for a set of rules. It restarts the rounds, because their queries
+// may lack lines that the new rules need.
 func (s *Source) makePlan(set *rules.Set) {
 	old, had := s.plan, s.used != nil
 	s.used, s.plan = set, s.planner.makePlan(set, s.maxQuery-uncachedRoom, !s.unfilter)
@@ -338,18 +340,18 @@ func (s *Source) recordMissed(reason, where string, now time.Time) {
 // round is one pass over a time range. After a failure it continues where it stopped.
 type round struct {
 	number   int
-	began    int64     // wall clock time of the start, which becomes the watermark when the round is complete
+	began    int64     // wall clock time of the start; it becomes the watermark when the round is complete
 	started  time.Time // time of the start by the monotonic clock
 	fast     bool
-	advances bool // whether the round advances the watermark (see the package)
+	advances bool // whether the round advances the watermark (see the package comment)
 	deep     bool // whether the round reaches back as far as a slow round
-	// known is the time up to which everything was read before the round, or 0 if the rules
+	// known is the time up to which everything was read before the round. It is 0 if the rules
 	// have changed. A new entry from before this time arrived late.
 	known   int64
 	cursors []cursor
 }
 
-// lowestCursor returns the cursor that is furthest behind, or nil if the round is complete.
+// lowestCursor returns the cursor with the lowest time, or nil if the round is complete.
 func (r *round) lowestCursor() *cursor {
 	var low *cursor
 	for i := range r.cursors {
@@ -360,8 +362,8 @@ func (r *round) lowestCursor() *cursor {
 	return low
 }
 
-// nextRound returns the next round to work on, or how long to wait for it. A fast round runs to
-// its end before anything else. Slow rounds use the time between fast rounds.
+// nextRound returns the round to continue or start, or the time to wait for it. A fast round
+// runs to its end before anything else. Slow rounds use the time between fast rounds.
 func (s *Source) nextRound() (*round, time.Duration) {
 	now := time.Now()
 	slow := (s.slow != nil || !now.Before(s.slowDue)) && !now.Before(s.slowWait)
@@ -423,22 +425,24 @@ func (s *Source) newRound(fast bool) *round {
 	return r
 }
 
-// freshFor is an age up to which Loki does not cache that a time has no entries, whatever its
-// max_cache_freshness_per_query is.
+// freshFor is an age up to which Loki does not cache that a time has no entries, even if
+// max_cache_freshness_per_query is small.
 const freshFor = 20 * time.Second
 
 // uncachedRoom is the largest length of the comment that addComment adds, in bytes.
 const uncachedRoom = 16
 
-// addComment makes a query unique. With cache_results, Loki caches that a query found nothing at a
-// time, and then misses late entries. Loki 3.7 drops Cache-Control: no-cache when it splits a
-// query.
+// addComment makes a query unique by adding a comment. With cache_results, Loki caches that a
+// query found nothing at a time. A repetition of the same query then misses entries that
+// arrived in the meantime. Cache-Control: no-cache does not help, because Loki 3.7 drops it
+// when it splits a query.
 func addComment(logql string, now int64) string {
 	return logql + " # " + strconv.FormatInt(now/second, 10)
 }
 
-// overlapStart returns the start of a range that overlaps the time before t, up to which
-// everything was read. The start is never before the floor of the memory.
+// overlapStart returns the start of a range that reaches overlap back from t, because entries
+// may arrive late. Everything before t was read. The start is never before the floor of the
+// memory.
 func (s *Source) overlapStart(t, now int64, overlap time.Duration) int64 {
 	return max(min(t, now)-int64(overlap), s.memory.floor)
 }
@@ -453,8 +457,8 @@ func (s *Source) skipTooOld(now time.Time) {
 	s.memory.raiseFloor(oldest)
 }
 
-// followClock lowers the floor if the clock was set back to a time before it. Some entries may
-// then be passed on twice. Otherwise new entries would be missed.
+// followClock lowers the floor of the memory if the clock was set back to a time before the
+// floor. Some entries may then be passed on twice, but otherwise new entries would be missed.
 func (s *Source) followClock(now int64) {
 	lowest := now - int64(s.cfg.FastOverlap)
 	if s.first < now {
@@ -467,7 +471,7 @@ func (s *Source) followClock(now int64) {
 }
 
 // readAhead returns how far into the future a round reads. Fast rounds read far ahead only
-// while there are few such entries, because they read them again each time.
+// while few entries have such times, because each round reads these entries again.
 func (s *Source) readAhead(now int64, deep bool) int64 {
 	n := s.memory.countSince(now + int64(s.cfg.FastOverlap))
 	if n > s.memory.max/2 || !deep && n > s.cfg.Limit {
@@ -503,15 +507,17 @@ func (s *Source) finishRound(r *round) {
 		s.slow = nil
 	}
 	if r.deep {
-		// A slow round is followed by an equally long pause, so that fast rounds get their
-		// turn.
+		// A slow round is followed by a pause of at least the same length, so that fast rounds
+		// get their turn.
 		s.slowDue = r.started.Add(s.cfg.SlowInterval)
 		if rested := now.Add(now.Sub(r.started)); rested.After(s.slowDue) {
 			s.slowDue = rested
 		}
 	}
 	if r.advances {
-		s.rest = min(4*now.Sub(r.started), maxRest) // with many matches, a round that advances the watermark is expensive
+		// With many matches, a round that reaches back far enough to advance the watermark is
+		// expensive.
+		s.rest = min(4*now.Sub(r.started), maxRest)
 	}
 	s.movePositions(r)
 	s.triggerSave()
@@ -528,7 +534,8 @@ func (s *Source) triggerSave() {
 	}
 }
 
-// movePositions moves the positions to the end of the round. The memory has all its entries.
+// movePositions moves the saved positions to the end of the round. The memory has all entries
+// of the round.
 func (s *Source) movePositions(r *round) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -551,16 +558,17 @@ func (s *Source) movePositions(r *round) {
 
 // Names of counters, in addition to the reasons why requests fail.
 const (
-	late10s    = "late_10s" // entries that are at least this late
+	late10s    = "late_10s" // entries that were late by at least 10 s and less than 1 min
 	late1m     = "late_1m"
 	late5m     = "late_5m"
-	errEntry   = "bad_entry"   // an entry has an unknown form or is outside of the requested range
-	errMemory  = "memory_full" // entries that are later than the memory reaches are missed
+	errEntry   = "bad_entry"   // an entry has an unknown form, or its time is outside the requested range
+	errMemory  = "memory_full" // entries from before the floor of the memory are missed
 	errClock   = "clock"       // the clock was set back
 	errWarning = "warning"     // Loki warns that a response may be incomplete
 )
 
-// passEntries passes on the new entries from start to end of a response, in order of time.
+// passEntries passes on the new entries of a response in order of time. The request was for
+// the range from start to end.
 func (s *Source) passEntries(a *answer, start, end int64) {
 	bad := a.bad
 	s.byIndex = append(s.byIndex[:0], make([]*stream, len(a.streams))...)
@@ -588,7 +596,8 @@ func (s *Source) passEntries(a *answer, start, end int64) {
 	}
 }
 
-// passEntry passes one entry to the pipeline. It remembers the entry in the same checkpoint.
+// passEntry passes one entry to the pipeline. It adds the entry to the memory in the same
+// checkpoint.
 func (s *Source) passEntry(st *stream, e *entry, key uint64) {
 	if st.selfWritten {
 		return
@@ -615,7 +624,8 @@ func (s *Source) passEntry(st *stream, e *entry, key uint64) {
 	})
 }
 
-// minLateness returns the counter for a new entry whose time was read before, or "".
+// minLateness returns the name of the counter for the lateness of a new entry, or "" if the
+// entry is not late. A new entry is late if its time was read before.
 func (s *Source) minLateness(ts int64) string {
 	switch by := time.Duration(s.reading.known - ts); {
 	case s.reading.known == 0 || by < s.cfg.FastOverlap || by < 10*time.Second:
@@ -643,7 +653,7 @@ func (s *Source) stream(a *answer, e *entry) *stream {
 	}
 	s.metaKey = append(s.metaKey[:0], a.streams[e.stream].key...)
 	if meta > 0 {
-		s.metaKey = append(s.metaKey, 0) // separates labels and metadata; no label name has the length 0
+		s.metaKey = append(s.metaKey, 0) // separates labels and metadata, because no label name has the length 0
 		for _, p := range e.meta {
 			if s.planner.naming.isUseful(p.name, s.plan.wanted) {
 				s.metaKey = appendPair(s.metaKey, p)
@@ -693,8 +703,8 @@ type positions struct {
 	Losses    map[string]sources.Loss `json:"losses,omitempty"`
 }
 
-// Positions returns the progress and the newest keys of the memory. Each key takes 8 bytes, and
-// all tenants together have at most 131072 keys. It does not block.
+// Positions returns the progress and the newest keys of the memory. Each key takes 8 bytes,
+// and all tenants together save at most 131072 keys. It does not block.
 func (s *Source) Positions() json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -751,7 +761,7 @@ func (s *Source) Status() sources.Status {
 	if age := now.Sub(st.Watermark); st.Up && s.active && age > staleAfter {
 		st.Up, st.Error = false, "it is catching up; read up to "+time.Unix(0, s.covered).UTC().Format(time.RFC3339)
 	}
-	for _, key := range s.streams.Keys() { // the stream that was not used for the longest time comes first
+	for _, key := range s.streams.Keys() { // streams come in the order of their last use, the least recent first
 		v, _ := s.streams.Peek(key)
 		if v.selfWritten {
 			continue
@@ -779,7 +789,7 @@ func (p plan) warning(unfilter bool) string {
 	return ""
 }
 
-// needsOperator reports whether only an operator can remove the reason of a failure.
+// needsOperator reports whether only an operator can remove the cause of a failure.
 func needsOperator(reason string) bool {
 	switch reason {
 	case reasonAuth, reasonRefused, reasonSyntax, reasonQuery, reasonConfig, reasonRedirect:
@@ -789,15 +799,16 @@ func needsOperator(reason string) bool {
 }
 
 const (
-	// probeEvery is the interval at which Loki is asked whether the selected streams exist. The
-	// questions end when one exists.
+	// probeEvery is the interval of the queries that find out whether the selected streams
+	// exist. The queries end when one exists.
 	probeEvery = time.Minute
 	// probeBack is the largest age of an entry that proves that a stream exists.
 	probeBack = time.Hour
 )
 
-// probeEntry asks Loki for any entry of the selected streams, until there is one. Rules match few
-// lines, so an empty response does not show whether the streams, or the tenant, exist.
+// probeEntry queries any entry of the selected streams, until Loki has returned one. Rules
+// match few lines, so an empty response to their queries does not show whether the streams or
+// the tenant exist.
 func (s *Source) probeEntry(ctx context.Context) *failure {
 	now := s.cfg.Clock()
 	if s.exist || len(s.plan.queries) == 0 || !s.probed.IsZero() && now.Sub(s.probed) < probeEvery && !now.Before(s.probed) {

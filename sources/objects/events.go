@@ -227,7 +227,7 @@ func (s *Events) Restore(b json.RawMessage) error {
 	return nil
 }
 
-// eventReader reads the Events of one namespace or of all namespaces.
+// eventReader reads the Events of one namespace or of all namespaces. It is a kube.Handler.
 type eventReader struct {
 	kube.Watcher
 	s         *Events
@@ -243,7 +243,6 @@ type eventReader struct {
 	problem  string
 }
 
-// Listing implements kube.Handler.
 func (r *eventReader) Listing() {
 	r.listing, r.since = true, time.Time{}
 	r.s.mu.Lock()
@@ -253,8 +252,8 @@ func (r *eventReader) Listing() {
 	}
 }
 
-// Changed implements kube.Handler. It writes the line of an Event that was not read before. It
-// reports and skips an unreadable Event, because later ones may be readable.
+// Changed writes the line of an Event that was not read before. It reports and skips an
+// unreadable Event, because later ones may be readable.
 func (r *eventReader) Changed(in json.RawMessage) error {
 	s, now := r.s, r.s.clock()
 	e, err := readEvent(in)
@@ -284,8 +283,7 @@ func (r *eventReader) Changed(in json.RawMessage) error {
 	return nil
 }
 
-// Deleted implements kube.Handler. It records only the version, because the API server deletes
-// Events when they are old.
+// Deleted records only the version, because the API server deletes Events when they are old.
 func (r *eventReader) Deleted(_ context.Context, in json.RawMessage) error {
 	if e, err := readEvent(in); err == nil {
 		r.setPosition(e.Metadata.Version)
@@ -301,7 +299,6 @@ func (r *eventReader) setPosition(version string) {
 	}
 }
 
-// Listed implements kube.Handler.
 func (r *eventReader) Listed(context.Context) {
 	r.listing, r.since = false, time.Time{}
 	r.s.mu.Lock()
@@ -320,7 +317,6 @@ func (r *eventReader) provedUpTo(t time.Time) {
 	r.s.advanceWatermark()
 }
 
-// Passed implements kube.Handler.
 func (r *eventReader) Passed() {
 	r.s.withLock(func() {
 		r.answered, r.problem = true, ""
@@ -328,7 +324,6 @@ func (r *eventReader) Passed() {
 	})
 }
 
-// Failed implements kube.Handler.
 func (r *eventReader) Failed(err error, lasting bool) {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()

@@ -58,8 +58,8 @@ type condition struct {
 // phase describes status.phase. Its name is "" if the object has no phase.
 type phase struct {
 	name, reason word
-	// time since which the object says the phase holds, or else the time at which the phase
-	// was first seen
+	// since is the time since which the object says the phase holds, or else the time at which
+	// the phase was first seen.
 	since   time.Time
 	message string
 }
@@ -386,8 +386,8 @@ func (v view) component() string {
 type fact struct {
 	view view
 	name word // type of a condition, or name of a container
-	// value is compared to find changes. The line of a change contains the former value in the
-	// field was.
+	// value is compared to find changes. The line of a change has the field "was" with the
+	// former value.
 	value word
 	// A change of one of the following fields is also written as a line.
 	reason word

@@ -31,7 +31,7 @@ const (
 	relistAfter = 10 * time.Minute
 )
 
-// reader reads the objects of one kind.
+// reader reads the objects of one kind. It is a kube.Handler.
 type reader struct {
 	s       *Source
 	subject subject // guarded by mu, and changed only by run
@@ -119,10 +119,8 @@ func (r *reader) followPath(ctx context.Context, path string) {
 	w.Run(ctx)
 }
 
-// Listing implements kube.Handler.
 func (r *reader) Listing() { r.round++ }
 
-// Changed implements kube.Handler.
 func (r *reader) Changed(in json.RawMessage) error {
 	o, cut, err := projectObject(r.subject.resource, in)
 	if k := r.subject.resource; err == nil && r.s.cfg.Machines != nil && (k == nodes || k == machines) {
@@ -230,7 +228,6 @@ func (r *reader) removeUnlisted() {
 	}
 }
 
-// Deleted implements kube.Handler.
 func (r *reader) Deleted(_ context.Context, in json.RawMessage) error {
 	o, _, err := projectObject(r.subject.resource, in)
 	if err != nil {
@@ -245,7 +242,6 @@ func (r *reader) Deleted(_ context.Context, in json.RawMessage) error {
 	return nil
 }
 
-// Listed implements kube.Handler.
 func (r *reader) Listed(context.Context) {
 	r.s.turn.Lock()
 	defer r.s.turn.Unlock()
@@ -258,7 +254,6 @@ func (r *reader) Listed(context.Context) {
 	r.s.updateStatus()
 }
 
-// Passed implements kube.Handler.
 func (r *reader) Passed() {
 	r.s.mu.Lock()
 	changed := r.problem != ""
@@ -269,7 +264,7 @@ func (r *reader) Passed() {
 	}
 }
 
-// Failed implements kube.Handler. If the path is gone, the reader looks for the kind again.
+// Failed makes the reader look for the kind again if the path is gone.
 func (r *reader) Failed(err error, lasting bool) {
 	r.s.turn.Lock()
 	defer r.s.turn.Unlock()
@@ -298,7 +293,7 @@ func (r *reader) provedUpTo(t time.Time) {
 	if r.subject.resource == leases {
 		r.findStaleLeases(t)
 	}
-	// the second condition means that the clock was set back
+	// The second condition means that the clock was set back.
 	if !t.Before(r.due) || t.Before(r.due.Add(-2*r.s.cfg.Interval)) {
 		r.due = t.Add(r.s.cfg.Interval)
 		r.writeAll(t)

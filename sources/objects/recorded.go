@@ -21,8 +21,8 @@ type Recorded struct {
 
 // RecordedLine is a line about a recorded object, with labels of its stream.
 type RecordedLine struct {
-	// kind of information (the label component), and namespace; "" for objects without a
-	// namespace
+	// Component is the kind of information, which is the label component. Namespace is "" for
+	// objects without a namespace.
 	Component, Namespace string
 	Time                 time.Time
 	Text                 string

@@ -12,8 +12,8 @@ const (
 	shapeEvery = 30  // period of the limit perShape, in seconds
 	perShape   = 3   // largest number of lines of one shape in one stream during shapeEvery
 	perParty   = 150 // largest number of lines of one namespace per second
-	// largest number of lines per second; lines of infrastructure and the first lines of each
-	// namespace do not count
+	// perSecond is the largest number of lines per second. Lines of infrastructure and the
+	// first lines of each namespace do not count.
 	perSecond   = 3000
 	alwaysOf    = 5
 	maxParties  = 1024

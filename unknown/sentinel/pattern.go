@@ -131,9 +131,9 @@ func cleanObject(object redact.Text) redact.Text {
 // line, and span is the number of intervals from the first to the last.
 var (
 	persistentError = chain{count: 4, span: 6} // repetition over half an hour
-	// repetition over an hour, because warnings and waits are often harmless
+	// A repetition over an hour is needed, because warnings and waits are often harmless.
 	persistentWarning = chain{count: 6, span: 12}
-	// repetition for a failure that usually ends with the next attempt, such as a conflict
+	// This is for a failure that usually ends with the next attempt, such as a conflict.
 	persistentPassing = chain{count: 8, span: 18}
 )
 
@@ -249,8 +249,8 @@ const (
 	repeatsFor   = 180  // shortest time from the first line to the last, in seconds
 	waitsFor     = 600  // shortest time from the first line to the last if nothing has failed yet, in seconds
 	repeatsEvery = 300  // longest average distance between lines, in seconds
-	// smallest number of minutes that contain a line, because many lines in one minute are one
-	// attempt
+	// repeats is the smallest number of minutes that contain a line, because many lines in one
+	// minute are one attempt.
 	repeats = 3
 )
 

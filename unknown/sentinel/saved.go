@@ -78,8 +78,8 @@ func (s *Sentinel) Export() ([]byte, error) {
 		for _, p := range c.byUse() {
 			y := savedPattern{pattern: *p, Counts: p.counts}
 			if !kept[p.Key] {
-				// only patterns of open alerts keep their texts; the next line of another
-				// pattern supplies new ones
+				// Only patterns of open alerts keep their texts. The next line of another
+				// pattern supplies new ones.
 				y.Line, y.Examples = "", nil
 			}
 			x.Patterns = append(x.Patterns, y)

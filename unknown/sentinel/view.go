@@ -39,7 +39,8 @@ type Unknown struct {
 	Object      redact.Text          `json:"object,omitempty"`
 	Since       time.Time            `json:"since,omitzero"` // start of the failure; absent if the lines state no time
 	Last        time.Time            `json:"last,omitzero"`
-	// lower bound of the number of lines, because some of many equal lines are not counted
+	// Count is a lower bound of the number of lines, because some of many equal lines are not
+	// counted.
 	Count    int64         `json:"count"`
 	Pods     []string      `json:"pods,omitempty"`
 	Changes  []string      `json:"changes,omitempty"` // changes shortly before the failure began
@@ -198,8 +199,8 @@ type Evidence int
 // The kinds of evidence, the strongest first.
 const (
 	Persistent Evidence = iota // the complaint is new or persists at the end of its component's log
-	// the component has no persistent complaint, but this one repeats for one object up to the
-	// end of the log
+	// Repeated means that the component has no persistent complaint, but this one repeats for
+	// one object up to the end of the log.
 	Repeated
 	Single // the component has no stronger complaint, but this one was written once, as an error
 )

@@ -22,11 +22,11 @@ import (
 
 // Limits of the texts of an alert, in bytes unless stated otherwise.
 const (
-	MaxValue       = 256     // length of a label value
-	MaxAnnotation  = 2 << 10 // length of an annotation or of a log line
-	MaxExcerpt     = 300     // length of an error text of a receiver
+	MaxValue       = 256     // largest length of a label value
+	MaxAnnotation  = 2 << 10 // largest length of an annotation or of a log line
+	MaxExcerpt     = 300     // largest length of an error text of a receiver
 	maxAnnotations = 40
-	maxExternal    = 10 // number of external labels
+	maxExternal    = 10 // largest number of external labels
 )
 
 // Labels returns a copy of an alert's labels, made harmless to display, with the external

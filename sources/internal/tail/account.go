@@ -85,7 +85,8 @@ func (a *account) countLostBytes(reason string, n int64) {
 	a.withLock(func() { a.lost[reason] += max(n, 0) })
 }
 
-// countLoss counts that lines were lost, or may have been lost in removed bytes.
+// countLoss counts an event by which lines were lost, or may have been lost because the
+// content of the removed bytes is unknown.
 func (a *account) countLoss(reason, path string) {
 	a.counting.Lock()
 	defer a.counting.Unlock()
@@ -138,8 +139,9 @@ func (a *account) unreadForShortage(now time.Time) []sources.Unread {
 
 func (a *account) isCrowded() bool { return a.files.Load() >= a.maxOpen }
 
-// openFile opens a file and counts the descriptor. With oneName it refuses hard links, with which
-// a writer of the folder could have any file of the file system read.
+// openFile opens a file and counts the descriptor. If oneName is set, it refuses a file with
+// hard links, because anyone who can write into the folder could otherwise link any file of
+// the same file system into it.
 func (a *account) openFile(d *logdir.Dir, rel string) (*os.File, fs.FileInfo, error) {
 	f, fi, err := d.Open(rel)
 	if err != nil {

@@ -111,8 +111,9 @@ func (d *directory) ownNames(es []logdir.Entry) []string {
 	return names
 }
 
-// confirmNames checks that no name changed while files were opened by name. If inodes are reused
-// immediately, nothing else shows a change. The directory is then listed again.
+// confirmNames checks that no name changed while files were opened by name. After a change,
+// the directory is listed again. If the file system reuses inodes immediately, only the names
+// show the change.
 func (d *directory) confirmNames() {
 	again, err := d.dir.List(d.found.Dir)
 	d.settled = err == nil && slices.Equal(d.names, d.ownNames(again)) || errors.Is(err, fs.ErrNotExist)
@@ -165,9 +166,9 @@ func (d *directory) examine(entries []logdir.Entry, open []*file) (ms []member, 
 	return inOrder(ms), complete, nil
 }
 
-// skipUnreadable skips a file that has been unreadable for awayAfter, and reports whether it
-// did, because newer files must not wait. It does not skip the newest file, nor a file that is
-// unreadable for lack of descriptors.
+// skipUnreadable skips a file that has been unreadable for awayAfter, because newer files must
+// not wait for it. It reports whether it skipped the file. It skips neither the newest file
+// nor a file that is unreadable for lack of descriptors.
 func (d *directory) skipUnreadable(m member, err error, entries []logdir.Entry) bool {
 	newer := func(e logdir.Entry) bool { o, ok := d.found.Order(e.Name); return ok && m.order.Before(o) }
 	if logdir.IsOutOfDescriptors(err) || !isIO(err) || errors.Is(err, fs.ErrNotExist) || m.fi == nil || !slices.ContainsFunc(entries, newer) {
@@ -197,8 +198,9 @@ func setLazily[V any](m map[string]V, key string, v V) map[string]V {
 	return m
 }
 
-// inOrder sorts by instance and name, and drops the twin of a file that is being compressed. If
-// all rotated files have times in them, those count, because local times in names can go back.
+// inOrder sorts by instance and name. It drops the compressed twin of a file that is being
+// compressed. If all rotated files contain times, these times decide, because the names
+// contain local time, which can go back.
 func inOrder(ms []member) []member {
 	sort.SliceStable(ms, func(i, j int) bool {
 		a, b := ms[i].order, ms[j].order

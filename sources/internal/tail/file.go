@@ -44,8 +44,8 @@ type file struct {
 	win    []byte // mark followed by the bytes after it; valid until the next read
 	pos    int    // index of offset in win
 
-	// information about the file before the last read that reached the end; nil if data was
-	// read since
+	// quiet is information about the file before the last read that reached the end. It is nil
+	// if data was read since.
 	quiet fs.FileInfo
 	rest  int64 // length of the unfinished line at offset
 	shown bool  // whether the unfinished line was matched before its end was written
@@ -64,7 +64,8 @@ type longLine struct {
 	prefix []byte
 }
 
-// seek moves to off and reads the mark before it. The right file must be open.
+// seek moves to off and reads the bytes before off, which become the mark. The right file must
+// be open.
 func (f *file) seek(off int64) error {
 	f.offset, f.mark, f.sure, f.win, f.pos = off, nil, false, nil, 0
 	f.quiet, f.rest, f.shown, f.long, f.nul = nil, 0, false, nil, false
@@ -90,7 +91,8 @@ func (f *file) seek(off int64) error {
 	return nil
 }
 
-// changedError returns errChanged, or err itself if the system failed to read.
+// changedError returns errChanged if the file has changed. It returns err if the system failed
+// to read.
 func changedError(doing string, err error) error {
 	if isIO(err) {
 		return err
@@ -124,8 +126,9 @@ func (f *file) advance(n int) {
 	f.setMark(f.win[max(0, f.pos-maxMark):f.pos])
 }
 
-// setMark keeps the bytes before off, including the last line if its time has fractions of a
-// second, because no other file has the same line at the same place.
+// setMark keeps the bytes before offset, which the next read compares. They include the last
+// line if its time has fractions of a second, because no other file has the same line at the
+// same place.
 func (f *file) setMark(read []byte) {
 	line := content.LastLine(read)
 	t, ok := content.LineTime(read[line:])
@@ -155,8 +158,9 @@ func (f *file) completeID() {
 	}
 }
 
-// isRewritten reports whether a file that was read to its end has a different head than before. If
-// the mark is unique, the next read shows that.
+// isRewritten reports whether a file that was read to its end has a different head than
+// before. If the mark is unique, the head need not be compared, because the next read compares
+// the mark.
 func (f *file) isRewritten() bool {
 	if f.sure || f.quiet == nil || f.f == nil || f.gz != nil || f.id.N == 0 {
 		return false
@@ -166,8 +170,8 @@ func (f *file) isRewritten() bool {
 	return (err == nil || errors.Is(err, io.EOF)) && !f.id.Is(b[:n])
 }
 
-// isFresh reports whether the file was written to so recently that more may come even after a
-// rotation. A time in the future counts as recent.
+// isFresh reports whether the file was written to recently, so that further writes are
+// possible even after a rotation. A time in the future counts as recent.
 func (f *file) isFresh(now time.Time) bool {
 	return !f.order.GZ && now.Sub(f.fi.ModTime()) < linger
 }

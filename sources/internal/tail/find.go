@@ -49,7 +49,7 @@ func (f *finder) poll() {
 	t, now, full := f.t, f.t.cfg.Clock(), false
 	due := f.due.Swap(false)
 	if due {
-		// the second condition means that the clock was set back
+		// The second condition means that the clock was set back.
 		if full = !now.Before(f.rescan) || f.rescan.Sub(now) > rescanEvery; full {
 			f.rescan = now.Add(rescanEvery)
 		}
@@ -100,7 +100,8 @@ func (t *Tailer) findAll(w *logdir.Watcher, full bool) {
 	}
 }
 
-// searchTree looks for streams in a tree that changed. It returns nil if all streams are known.
+// searchTree looks for streams in one tree if a directory of the tree has changed. It returns
+// nil if all streams are known.
 func (t *Tailer) searchTree(tr *tree, now time.Time, full bool, w *logdir.Watcher) error {
 	if full || !tr.up || tr.root.Moved() {
 		if err := tr.root.Reopen(); err != nil {
@@ -203,10 +204,11 @@ func (t *Tailer) setDown(tr *tree, now time.Time, err error) {
 	t.failedTrees[tr] = u
 }
 
-// checkTrust returns the reason why f may not be the directory of the logs, or nil. Until f is
-// trusted, missing files do not count as removed, and the watermark stays. It is trusted if it is
-// the same as last time, if it contains a known stream, if no stream is known, or after
-// forgetAfter, because all logs may have been replaced.
+// checkTrust returns the reason why f may not be the directory of the logs, or nil if it is
+// trusted. While it is not trusted, missing files do not count as removed, and the watermark
+// does not advance. f is trusted if it is the same directory as last time, if it contains a
+// known stream, or if no stream is known. After forgetAfter it is trusted anyway, because all
+// logs may have been replaced.
 func (t *Tailer) checkTrust(tr *tree, f *logdir.Dir, found []Stream, err error, now time.Time) error {
 	switch {
 	case errors.Is(err, ErrDoubt):
@@ -253,7 +255,8 @@ func (tr *tree) mayOwn(key string) bool {
 	return !filepath.IsAbs(key) || strings.HasPrefix(key, tr.root.Path+"/") || tr.root.Path == "/"
 }
 
-// updateFollowers creates followers for new streams, and marks those of removed streams.
+// updateFollowers creates followers for new streams, and marks the followers of removed
+// streams.
 func (t *Tailer) updateFollowers(tr *tree, found []Stream, w *logdir.Watcher) {
 	seen, watched := make(map[string]bool, len(found)), make([]bool, len(found))
 	refused := map[string]bool{}
@@ -317,8 +320,9 @@ func (tr *tree) unlistableFolder(key string) (folder refusedStream, found bool) 
 	return refusedStream{}, false
 }
 
-// provenUpTo returns the time up to which a new stream counts as read. This is the watermark, or
-// an earlier time if the stream could not be found for a while. The caller holds mu.
+// provenUpTo returns the time up to which a new stream counts as read. This is the watermark,
+// or an earlier time if the stream may have existed while it could not be found. The caller
+// holds mu.
 func (t *Tailer) provenUpTo(tr *tree, key string) time.Time {
 	at := t.watermark
 	if _, down := t.failedTrees[tr]; down {
@@ -362,7 +366,7 @@ const (
 // positions without a stream. It skips trees that could not be searched.
 func (t *Tailer) dropRemoved(now time.Time) {
 	for key, r := range t.missingStreams() {
-		path, there := key, false // a stream that exists is merely no longer selected
+		path, there := key, false // if the stream exists, the configuration no longer selects it
 		for i := 0; i < len(t.trees) && !there; i++ {
 			if !filepath.IsAbs(key) {
 				path = t.trees[i].root.Abs(key)

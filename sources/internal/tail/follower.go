@@ -19,8 +19,8 @@ const (
 	dirsEvery = 500 * time.Millisecond // interval of listing the directory if inotify reports no change
 	grace     = 250 * time.Millisecond
 	linger    = 5 * time.Second // time during which a rotated file may still be written to
-	// time without new bytes after which an unfinished line is matched before its end is
-	// written
+	// idleAfter is the time without new bytes after which an unfinished line is matched before
+	// its end is written.
 	idleAfter = time.Second
 )
 
@@ -61,11 +61,14 @@ func newFollower(t *Tailer, tr *tree, s Stream, saved *position.Stream) *followe
 	return c
 }
 
-// runTurn reads at most one block. It reports whether there is more to read immediately.
+// runTurn executes one turn of a worker, which reads at most one block. It reports whether
+// there is more to read immediately.
 func (c *follower) runTurn(w *worker) (again bool) {
 	c.now, c.err = c.clock(), nil
 	c.update(func() {
-		if isAhead(c.bound, c.now) { // the clock was set back; the lag is unknown until the stream is read to its end
+		// The clock was set back, so it is unknown how far the stream lags until it is read to
+		// its end.
+		if isAhead(c.bound, c.now) {
 			c.bound = time.Time{}
 		}
 	})
@@ -117,9 +120,9 @@ func (c *follower) poll() bool {
 			if !c.statCur() {
 				return false
 			}
-			// Only the directory shows whether a file of which nothing was read was copied and
-			// truncated before (see unreadCopy), and the report of inotify may come later than
-			// the bytes. Runtimes rename their logs.
+			// If no byte of cur was read, cur may be a file that was copied and truncated (see
+			// unreadCopy). Only the directory shows this, and inotify may report the copy
+			// after the content is visible. Container runtimes do not copy logs.
 			if c.cur.offset > 0 || c.framed || c.cur.fi.Size() == 0 {
 				return c.openCur()
 			}
@@ -151,7 +154,8 @@ func (c *follower) poll() bool {
 	return c.pollFiles(l, changed)
 }
 
-// pollFiles decides which file of a listing to read. Its result means the same as that of poll.
+// pollFiles decides which file of a listing to read. Its result has the same meaning as the
+// result of poll.
 func (c *follower) pollFiles(l *logdir.Listing, changed bool) bool {
 	ms, err := c.membersOf(l.Entries)
 	switch {
@@ -180,7 +184,7 @@ func (c *follower) pollFiles(l *logdir.Listing, changed bool) bool {
 		return false
 	}
 	c.gen, c.polled = l.Gen, c.now
-	// if the directory is empty and no position was saved, no line was lost
+	// If the directory is empty and no position was saved, no line was lost.
 	c.placed = c.placed || !over || c.saved == nil && l.Gen >= 0
 	if changed || c.cur == nil {
 		c.confirmNames()
@@ -209,7 +213,7 @@ func (c *follower) membersOf(entries []logdir.Entry) ([]member, error) {
 	return ms, err
 }
 
-// lagging describes the stream as a lagging one that was read up to upTo.
+// lagging describes the stream as a lagging stream, which was read only up to upTo.
 func (c *follower) lagging(upTo time.Time) matcher.LaggingStream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -253,8 +257,9 @@ func (c *follower) countSkipped() {
 	c.skipped = c.skipped[:0]
 }
 
-// statCur updates the size of cur, unless nothing depends on it. If cur grew in the last turn, the
-// next read shows whether it grew again and is still the same file.
+// statCur updates the size of cur. If cur grew in the last turn, statCur saves the system call
+// where possible. Such a file has probably grown again, and the next read detects whether it
+// is still the same file.
 func (c *follower) statCur() bool {
 	f := c.cur
 	if f == nil {
@@ -361,7 +366,7 @@ func (c *follower) publish() {
 	}
 }
 
-// position returns the position before the oldest unfinished line.
+// position returns the position to save, which is before the oldest unfinished line.
 func (c *follower) position() position.Stream {
 	if f, off := c.oldestUnfinished(); f != nil {
 		return c.withOld(f.pointAt(off), f)
@@ -385,7 +390,7 @@ func (c *follower) withOld(p position.Point, in *file) position.Stream {
 }
 
 // readCur reads at most one block of the current file. At the end of the file it switches to
-// the next one. It reports whether there is more to read.
+// the next file. It reports whether there is more to read.
 func (c *follower) readCur(w *worker) bool {
 	f := c.cur
 	if !c.away.IsZero() && c.now.Sub(c.away) >= maxAway {
@@ -411,7 +416,7 @@ func (c *follower) readCur(w *worker) bool {
 		return true
 	case err != nil && f.gz != nil:
 		c.countDamaged(f, err)
-		end = true // the rest cannot be read
+		end = true // the rest of the file cannot be read
 	case err != nil:
 		c.recordTurnError("read", err)
 		c.passOverCur()
@@ -433,7 +438,8 @@ func (c *follower) readCur(w *worker) bool {
 	return c.atEnd(w)
 }
 
-// rewindFlushed moves back to before the flushed parts, to match them together with their end.
+// rewindFlushed moves back to before the flushed parts of a line, so that they are matched
+// together with the line's end.
 func (c *follower) rewindFlushed() {
 	p := &c.parts
 	if p.f != c.cur || p.f.gz != nil {
@@ -489,7 +495,8 @@ func (c *follower) closeOld() {
 	})
 }
 
-// atEnd handles the current or final end of cur. It reports whether there is more to read.
+// atEnd is called when every byte of cur was read. More bytes may be written to cur later.
+// atEnd reports whether there is more to read.
 func (c *follower) atEnd(w *worker) bool {
 	f := c.cur
 	if len(c.next) > 0 {
@@ -522,8 +529,8 @@ func (c *follower) quietAway() bool {
 	return !c.away.IsZero() && c.now.Sub(times.Later(c.away, c.moved)) >= awayAfter
 }
 
-// mayLeave reports whether cur will get no more bytes. A runtime creates the next file before it
-// releases the old one, so the second newest file is kept for a moment.
+// mayLeave reports whether no more bytes will be written to cur. A container runtime creates
+// the next file before it closes the old one, so the second newest file is kept for a moment.
 func (c *follower) mayLeave() bool {
 	n := c.next[0]
 	if len(c.next) > 1 || n.order.Rotated != "" || c.quietAway() {
@@ -547,7 +554,7 @@ func (c *follower) switchFile(w *worker) bool {
 	c.finishLine(f, w)
 	c.nextSince, c.away = time.Time{}, time.Time{}
 	if len(c.next) == 0 || c.next[0].order.Instance != f.order.Instance {
-		// The log of the next container does not complete an unfinished line.
+		// The log of the next container does not continue an unfinished line of this log.
 		c.flushUnfinished()
 		c.flushed = 0
 	}
@@ -604,7 +611,8 @@ func (c *follower) handleTruncation() {
 	f.completeID()
 }
 
-// placeStart continues at the saved point, or without one at a place that depends on a time.
+// placeStart finds the position from which to continue. This is the saved position. Without a
+// saved position it depends on a time.
 func (c *follower) placeStart(ms []member) error {
 	if c.closedIdle != nil && len(ms) > 0 && ms[len(ms)-1].name == c.closedIdle[0].name && c.closedUnchanged() {
 		return nil
@@ -615,7 +623,9 @@ func (c *follower) placeStart(ms []member) error {
 	if len(ms) == 0 {
 		return nil
 	}
-	if live { // The log was closed while it was being written to. If its pod is deleted, later lines are lost.
+	// The file was closed only to save its descriptor, so later lines exist. If the pod is
+	// deleted, they are lost.
+	if live {
 		c.ended = false
 	}
 	if c.stream == nil { // the first file is known
@@ -666,8 +676,8 @@ func (c *follower) placeStart(ms []member) error {
 	return nil
 }
 
-// placeAfter continues with the first file that is newer than the file of the point p. That
-// file was compressed and removed, deleted, or truncated.
+// placeAfter continues with the first file that is newer than the file of the position p. The
+// file of p no longer exists, because it was removed or truncated.
 func (c *follower) placeAfter(ms []member, p position.Point) {
 	at, _ := c.found.Order(p.Name)
 	i := slices.IndexFunc(ms, func(m member) bool {
@@ -679,15 +689,15 @@ func (c *follower) placeAfter(ms []member, p position.Point) {
 		}
 		return m.order.Rotated == "" || p.First == 0 && m.fi.ModTime().After(c.since)
 	})
-	// The newest file is read in any case. It is not the file of the point, whatever its time
-	// is.
+	// The newest file is read in any case. It is not the file of the position, even if its
+	// time suggests that.
 	if last := len(ms) - 1; i < 0 && ms[last].order.Rotated == "" {
 		i = last
 	}
 	switch {
 	case c.ended || c.saved.Ended:
 		c.countDoubtful(writtenAfter(c.since))
-	case len(c.doubtful) > 0: // the file of the point is probably one of the doubtful files
+	case len(c.doubtful) > 0: // the file of the position is probably one of the doubtful files
 		c.countDoubtful(func(member) bool { return true })
 		c.markEnded()
 	default:
@@ -702,7 +712,8 @@ func (c *follower) placeAfter(ms []member, p position.Point) {
 }
 
 // lookBack starts with the first line that is not older than from. If no file has times, it
-// starts at the start of a file, or at the end of the newest one if end is set.
+// starts at the start of a file. If end is set, it starts at the end of the newest file
+// instead.
 func (c *follower) lookBack(ms []member, from time.Time, end bool) error {
 	start, off, timed := 0, int64(0), false
 	for i := len(ms) - 1; i >= 0 && !c.newest; i-- {
@@ -739,14 +750,13 @@ func (c *follower) lookBack(ms []member, from time.Time, end bool) error {
 	}
 	f.completeID()
 	c.startWith(f, ms[:start], ms[start+1:])
-	// Commit this position, so that reading continues here after a restart, instead of looking
-	// back again.
+	// Commit this position, so that a restart continues here instead of looking back again.
 	c.hand.scan(c.stream, nil, c.commit)
 	return nil
 }
 
-// noFiles is called when a stream has no files. It counts a loss if the stream was not read
-// completely, because its position is not at an end, or because no file was ever examined.
+// noFiles is called when a stream has no files. It counts a loss if the position is not at the
+// end of a file, or if no file was ever examined.
 func (c *follower) noFiles(removed bool) {
 	pos := c.saved
 	if c.placed || c.ended || pos != nil && pos.Ended || pos == nil && !removed {

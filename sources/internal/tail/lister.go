@@ -17,7 +17,7 @@ const listWithin = 600 * time.Millisecond
 var errHangs = errors.New("listing the directory hangs")
 
 // lister runs the operations of a search on directories, so that a directory that hangs does
-// not hide the others. Only one goroutine may call within.
+// not delay the search in other directories. Only one goroutine may call within.
 type lister struct {
 	ready    func()      // called when an operation that counted as hanging returns
 	returned atomic.Bool // whether such an operation has returned since the last search
@@ -26,8 +26,9 @@ type lister struct {
 	hung map[string]bool // paths with an operation that has not returned
 }
 
-// within returns the result of op, an operation on the path below d. It returns errHangs, and op
-// may still be running, if op takes too long or an earlier operation on the path has not returned.
+// within runs op, an operation on the path below d, and returns its result. It returns
+// errHangs if op takes too long, or if an earlier operation on the path has not returned. op
+// may still be running then.
 func within[T any](l *lister, d *logdir.Dir, path string, op func() T) (out T, err error) {
 	l.mu.Lock()
 	hangs, many := l.hung[path], len(l.hung) >= maxHung
@@ -49,7 +50,7 @@ func within[T any](l *lister, d *logdir.Dir, path string, op func() T) (out T, e
 			l.ready()
 		}
 	}()
-	if many { // with too many hanging operations, this search waits too, and counts as hanging
+	if many { // with many hanging operations, this search also waits, and counts as hanging
 		return <-done, nil
 	}
 	timer := time.NewTimer(listWithin)
@@ -62,7 +63,7 @@ func within[T any](l *lister, d *logdir.Dir, path string, op func() T) (out T, e
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
-	case out = <-done: // it returned at the last moment
+	case out = <-done: // the operation returned at the last moment
 		return out, nil
 	default:
 	}

@@ -49,7 +49,8 @@ type worker struct {
 	replaced atomic.Bool              // whether another worker has replaced it, so that it ends after this turn
 }
 
-// buffer allocates late, because a worker that hangs before it reads needs no buffer.
+// buffer returns the worker's buffer. It is allocated late, because a worker that hangs before
+// it reads needs no buffer.
 func (w *worker) buffer() []byte {
 	if w.buf == nil {
 		w.buf = make([]byte, maxMark+blockSize+slack)
@@ -158,12 +159,12 @@ const (
 	turnIdle int32 = iota
 	turnQueued
 	turnRunning
-	turnRunningAgain // the follower was added while a worker had it
+	turnRunningAgain // a worker has the follower, and it was added again in the meantime
 )
 
-// queue hands followers to workers in order. No two workers have the same follower at the same
-// time. If a follower is added while a worker has it, it gets another turn. A queue is safe for
-// concurrent use.
+// queue distributes followers to workers in the order in which they were added. No two workers
+// have the same follower at the same time. If a follower is added while a worker has it, it
+// gets another turn. A queue is safe for concurrent use.
 type queue struct {
 	waiting chan *follower // has room for every follower
 	busy    atomic.Int64   // number of followers that wait or are with a worker
@@ -171,7 +172,7 @@ type queue struct {
 
 func newQueue(size int) *queue { return &queue{waiting: make(chan *follower, size)} }
 
-// add queues a turn of a follower, unless one is queued.
+// add queues a turn of a follower, unless the follower is already queued.
 func (q *queue) add(c *follower) {
 	if c.turn.CompareAndSwap(turnIdle, turnQueued) {
 		q.busy.Add(1)
@@ -195,8 +196,8 @@ func (q *queue) take(ctx context.Context) *follower {
 	}
 }
 
-// done ends the turn of a follower. With again set, the follower goes to the end of the queue.
-// done reports whether no follower is left.
+// done ends the turn of a follower. If again is set, the follower goes to the end of the
+// queue. done reports whether no follower is left.
 func (q *queue) done(c *follower, again bool) bool {
 	if !again && c.turn.CompareAndSwap(turnRunning, turnIdle) {
 		return q.busy.Add(-1) == 0

@@ -17,12 +17,12 @@ import (
 // published is the part of a follower that other goroutines read, together with their requests
 // to the follower. It is safe for concurrent use.
 type published struct {
-	turn      atomic.Int32 // state in the queue of turns
-	begun     atomic.Bool  // whether the log had its first turn, after which no line is missed
-	hinted    atomic.Bool  // whether something may have happened in the directory
+	turn      atomic.Int32 // state of the follower in the queue
+	begun     atomic.Bool  // whether the stream had its first turn, from which on no line is missed
+	hinted    atomic.Bool  // whether a change in the directory is possible, according to inotify
 	watched   atomic.Bool  // whether inotify reports changes of the directory
 	unlisted  atomic.Bool  // whether the last search no longer found the stream
-	closeIdle atomic.Bool  // whether the file is to be closed when it is idle
+	closeIdle atomic.Bool  // whether the current file must be closed when it is idle
 
 	folder string // path of the directory of the stream
 

@@ -21,8 +21,8 @@ const (
 type reader struct {
 	*opener
 	hand *hand
-	// whether a container runtime writes the start of each line, so that no line begins after
-	// a hole of NUL bytes
+	// framed is set if a container runtime writes the start of each line. No line then begins
+	// after a hole of NUL bytes.
 	framed bool
 	pub    *published
 	stream *matcher.Stream
@@ -68,8 +68,9 @@ func (r *reader) feed(f *file, data []byte) {
 	}
 }
 
-// consumeNext consumes the first region of data (NUL bytes, lines, or a part of a long line) and
-// returns its length, or 0 if it is not complete. full means that data fills a block.
+// consumeNext consumes the first region of data and returns its length, or 0 if the region is
+// not complete. A region consists of NUL bytes, of whole lines, or of a part of a long line.
+// full means that data fills a block.
 func (r *reader) consumeNext(f *file, data []byte, full bool) int {
 	if n := leadingNUL(data); n >= minNUL || n > 0 && f.nul {
 		f.nul = true
@@ -80,8 +81,9 @@ func (r *reader) consumeNext(f *file, data []byte, full bool) int {
 	f.nul = false
 	end := bytes.IndexByte(data, '\n') + 1
 	if f.torn {
-		// The rest of a line that has a hole in its middle does not begin with the time and
-		// stream that the runtime writes. Otherwise an author of NUL bytes could forge them.
+		// If a line has a hole in its middle, its rest is skipped. The rest lacks the time and
+		// stream that the runtime writes at the start of a line. If the rest were matched, a
+		// program that writes NUL bytes could forge both.
 		if f.torn = end == 0; f.torn {
 			end = len(data)
 		}
@@ -193,7 +195,8 @@ func (r *reader) flushUnfinished() {
 	r.segs = nil
 }
 
-// flushOldParts flushes the parts of a line that is unfinished for too long. The position stays.
+// flushOldParts flushes the parts of a line that is unfinished for too long. The position does
+// not move.
 func (r *reader) flushOldParts() {
 	u := int64(r.stream.Unfinished())
 	if u == 0 || r.parts.f == nil || r.now.Sub(r.parts.since) < idleAfter {
@@ -203,8 +206,9 @@ func (r *reader) flushOldParts() {
 	r.flushUnfinished()
 }
 
-// mayRewind reports whether flushed parts may be read again, to be matched with their end, and
-// counts the attempts. Parts far back are not read again.
+// mayRewind reports whether flushed parts of a line may be read again, so that they are
+// matched together with the line's end. It counts the attempts. Parts that are far back are
+// not read again.
 func (r *reader) mayRewind() bool {
 	u, p := r.flushed, &r.parts
 	r.flushed = 0
@@ -216,7 +220,8 @@ func (r *reader) mayRewind() bool {
 	return true
 }
 
-// oldestUnfinished returns the place of the oldest unfinished line, or nil if there is none.
+// oldestUnfinished returns the file and the offset of the oldest unfinished line, or nil if
+// there is none.
 func (r *reader) oldestUnfinished() (*file, int64) {
 	u := int64(r.stream.Unfinished())
 	for i := len(r.segs) - 1; u > 0 && i >= 0; i-- {

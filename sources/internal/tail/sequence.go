@@ -11,8 +11,10 @@ import (
 )
 
 const (
-	maxAway   = 30 * time.Second // time after which a deleted file is closed in any case, because it occupies disk space
-	eagerOpen = 8                // number of later files of one stream that are kept open
+	// maxAway is the time after which a deleted file is closed even if it is still written to,
+	// because it occupies disk space.
+	maxAway   = 30 * time.Second
+	eagerOpen = 8 // largest number of later files of one stream that are kept open
 )
 
 // sequence is the order in which the files of a stream are read.
@@ -79,7 +81,8 @@ func (s *sequence) isDone(m member) bool {
 	return m.head.first != 0 && slices.ContainsFunc(s.done, func(d position.File) bool { return d.Is(m.head.bytes) })
 }
 
-// bornBefore returns the files of ms before cur that are new, or known to follow cur.
+// bornBefore returns the files of ms before cur that appeared since the last poll, or that are
+// known to follow cur.
 func (s *sequence) bornBefore(ms, last []member) []member {
 	var born []member
 	for _, m := range ms {
@@ -97,7 +100,7 @@ func (s *sequence) bornBefore(ms, last []member) []member {
 	return born
 }
 
-// continuesCur reports whether the file m continues cur, which is no longer in the directory.
+// continuesCur reports whether the file m continues cur. cur is no longer in the directory.
 func (s *sequence) continuesCur(m member) bool {
 	f := s.cur
 	first := f.id.First
@@ -148,7 +151,8 @@ func (s *sequence) reconcile(ms, last []member) {
 		return
 	}
 	s.setNext(slices.DeleteFunc(slices.Clone(ms), func(m member) bool {
-		// Comparing only the start and the length also works for files without times.
+		// Only the first bytes and the length are compared, which also works for files without
+		// times.
 		looksDone := func(d position.File) bool { return d.Size == m.head.size && d.Is(m.head.bytes) }
 		return !s.continuesCur(m) || slices.ContainsFunc(s.done, looksDone)
 	}))
@@ -158,8 +162,9 @@ func (s *sequence) reconcile(ms, last []member) {
 	}
 }
 
-// unreadCopy finds the copy of a file that was truncated before any of it was read, which is a new
-// file before cur, and makes it cur. It returns the index of the copy, or -1.
+// unreadCopy finds the copy of a file that was truncated before any of it was read, and makes
+// it cur. Such a copy is a new file that sorts before cur. unreadCopy returns the index of the
+// copy, or -1.
 func (s *sequence) unreadCopy(ms, last []member) int {
 	if s.cur.offset > 0 || s.cur.order.Instance > 0 {
 		return -1

@@ -34,16 +34,16 @@ type Config struct {
 	Source string           // name of the source
 	Clock  func() time.Time // default: time.Now
 	Poll   time.Duration    // interval at which every file is polled
-	// largest age of the first line that is read if no position was saved; negative means no
-	// limit
+	// LookBack is the largest age of the first line that is read if no position was saved.
+	// Negative means no limit.
 	LookBack time.Duration
 	FromEnd  bool // whether files without times are read from their end at a first start
 	Newest   bool // whether a log is read from the start of its newest file at a first start
 	MaxOpen  int  // largest number of idle files that are kept open
 	NoWatch  bool // whether inotify is disabled
 	OneName  bool // whether files with hard links are refused
-	// whether a container runtime writes the start of each line, so that none begins after a
-	// hole of NUL bytes
+	// Framed is set if a container runtime writes the start of each line. No line then begins
+	// after a hole of NUL bytes.
 	Framed  bool
 	streams int  // largest number of streams; tests set a smaller one
 	deaf    bool // whether inotify events are read only at each poll; set by tests
@@ -80,7 +80,7 @@ type Stream struct {
 	Key   string // identity of the log across restarts; unique in the Tailer
 	Dir   string // directory of the log, relative to Root
 	Order func(name string) (logname.Order, bool)
-	// creates the matcher's stream; called once, with the path of the newest file
+	// New creates the matcher's stream. It is called once, with the path of the newest file.
 	New func(path string) *matcher.Stream
 	// Labels returns the labels that are known before a file is read. Unknown names the labels
 	// that New adds. Both describe the stream while it is not read.
@@ -119,11 +119,13 @@ type Tailer struct {
 	trees   []*tree
 	gunzips *gunzip.Pool
 	queue   *queue
-	blind   atomic.Pointer[error] // why no more directories can be watched; nil if that was counted or does not apply
-	wake    chan struct{}         // signals that the watermark may advance
-	search  chan struct{}         // signals that a search for streams is due
-	p       sources.Pipeline
-	hand    hand // passes lines to p until Run returns
+	// blind is the reason why no more directories can be watched. It is nil if there is none
+	// or it was counted.
+	blind  atomic.Pointer[error]
+	wake   chan struct{} // signals that the watermark may advance
+	search chan struct{} // signals that a search for streams is due
+	p      sources.Pipeline
+	hand   hand // passes lines to the pipeline until Run returns
 
 	mu          sync.Mutex
 	followers   map[string]*follower
@@ -265,8 +267,8 @@ func (t *Tailer) coordinate(ctx context.Context, pool *pool, f *finder) {
 	}
 }
 
-// queueAll queues a turn of every follower and returns how many there are. It also records
-// whether the search for streams hangs.
+// queueAll queues a turn of every follower and returns the number of followers. It also
+// records whether the search for streams hangs.
 func (t *Tailer) queueAll(searchHangs bool) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -281,8 +283,9 @@ func (t *Tailer) queueAll(searchHangs bool) int {
 	return len(t.followers)
 }
 
-// advanceWatermark reports the time of the last search for streams, or an earlier one if a stream
-// is further behind. Streams that are or were unreadable have their own watermarks.
+// advanceWatermark passes the watermark to the pipeline. The watermark is the time of the last
+// search for streams, or an earlier time if a stream is further behind. Streams that cannot be
+// read, or could not be read until recently, have their own watermarks.
 func (t *Tailer) advanceWatermark() {
 	now := t.cfg.Clock()
 	t.mu.Lock()
@@ -330,7 +333,8 @@ func (t *Tailer) readProgress(now time.Time) (at time.Time, lagging []matcher.La
 		switch tr := missing[c.tree]; {
 		case tr != nil:
 			tr.ReadUpTo = times.Earlier(tr.ReadUpTo, upTo)
-		case stalled || blocked || upTo.Before(t.watermark): // the last of these was unreadable for a while
+		// A stream whose upTo is early could not be read for a while.
+		case stalled || blocked || upTo.Before(t.watermark):
 			lagging = append(lagging, c.lagging(upTo))
 			if stalled || !blocked {
 				unread++
@@ -355,8 +359,9 @@ func (t *Tailer) readProgress(now time.Time) (at time.Time, lagging []matcher.La
 // isAhead reports whether the wall clock time t is in the future.
 func isAhead(t, now time.Time) bool { return t.Round(0).After(now.Round(0)) }
 
-// lookBackTo returns the time from which a stream without a position is read. It is not later than
-// bound, up to which the stream counts as read, so that a new stream is read from its start.
+// lookBackTo returns the time from which on a stream without a position is read. The time is
+// not later than bound, up to which the stream counts as read, so that a new stream is read
+// from its start.
 func (t *Tailer) lookBackTo(bound time.Time) time.Time {
 	if t.cfg.LookBack < 0 {
 		return time.Unix(0, 0)
@@ -406,7 +411,7 @@ func (t *Tailer) Positions() json.RawMessage {
 	}, len(t.followers)+len(t.restored))
 }
 
-// readUpTo returns the time from which a stream without a saved position is read.
+// readUpTo returns the time from which on a stream without a saved position is read.
 func (t *Tailer) readUpTo() time.Time {
 	switch {
 	case !t.watermark.IsZero():
@@ -457,7 +462,7 @@ func (t *Tailer) Restore(b json.RawMessage) error {
 	defer t.mu.Unlock()
 	t.saved, t.state = p.At, true
 	if t.saved.After(now) {
-		t.saved = now // the clock was set back
+		t.saved = now // the clock was set back, so the saved time is in the future
 	}
 	for key, pos := range p.Streams {
 		t.restored[key] = &restored{pos: pos}
@@ -522,7 +527,8 @@ func (t *Tailer) Status() sources.Status {
 	return s
 }
 
-// whyEmpty explains why no log is followed, if a tree can be searched. The caller holds mu.
+// whyEmpty explains why no log is followed, although a tree can be searched. The caller holds
+// mu.
 func (t *Tailer) whyEmpty() string {
 	if !t.up || len(t.followers) > 0 {
 		return ""
@@ -560,7 +566,8 @@ func (t *Tailer) listUnread(now time.Time) []sources.Unread {
 	return out
 }
 
-// refusedStreams yields the streams and folders that are not read. The caller holds mu.
+// refusedStreams yields the streams and folders that may not or cannot be read. The caller
+// holds mu.
 func (t *Tailer) refusedStreams(yield func(refusedStream) bool) {
 	for _, tr := range t.trees {
 		for _, r := range tr.refused {
@@ -587,7 +594,8 @@ func (t *Tailer) recordRefused(tr *tree, s Stream) {
 	tr.refused[s.Key] = refusedStream{u, s.lagging(times.Earlier(t.watermark, tr.foundAt))}
 }
 
-// closeIdleFiles closes the files that were not read for the longest time, if too many are open.
+// closeIdleFiles requests the closing of files if too many are open. It selects the files that
+// have not been read for the longest time.
 func (t *Tailer) closeIdleFiles() {
 	n := t.files.Load()
 	excess := n - t.maxOpen

@@ -76,7 +76,7 @@ type File struct {
 	h   Header
 
 	array       uint64   // offset of the entry array that contains the next entry; zero before the first array
-	slots, slot uint64   // number of slots of that array; slot of the next entry
+	slots, slot uint64   // number of slots of that array, and index of the next entry's slot
 	items       []uint64 // offsets of the entries in that array, from slot on
 	passed      uint64   // number of entries before the next entry
 	last        uint64   // offset of the last entry that was read
