@@ -165,7 +165,7 @@ func isOrdinary(line []byte, prev bool) bool {
 	case '}', ']', ')', '.':
 		return prev
 	}
-	if contains(line, " time=", " ts=") || accessTime.Match(line) ||
+	if contains(line, " time=", " ts=") || accessTime.Match(line) || talosTime.Match(line) ||
 		hasPrefix(line, "Caused by: ", "created by ", "runtime stack:", "exit status ", "Traceback (", "Common labels: ", "Line limit: ", "Total bytes processed: ", "```", "{noformat", "{code", "==> ") {
 		return true
 	}
@@ -175,6 +175,10 @@ func isOrdinary(line []byte, prev bool) bool {
 
 // accessTime matches the time of a web server's access log.
 var accessTime = regexp.MustCompile(`\[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:`)
+
+// talosTime matches the head of a line of the kernel log of Talos, with the node before it in the
+// output of talosctl.
+var talosTime = regexp.MustCompile(`^(?:\S+: )?[a-z]\w*: +[a-z]+: \[\d{4}-\d\d-\d\dT`)
 
 // IsRuntime reports whether a line is as a container runtime writes it: CRI, or json-file.
 func IsRuntime(line []byte) bool {

@@ -59,6 +59,17 @@ func TestTextTime(t *testing.T) {
 	f(`[a] [28/Apr/2025:09:14:22 -0130] x`, "2025-04-28T10:44:22Z")
 	f(`[31/Feb/2025:09:14:22 +0000] x`, "")
 	f(`see [28/Apr] and [28/Apr/2025:09:14:22]`, "")
+	// Talos: the kernel log of a node, as the API sends it and as talosctl prints it.
+	f("user: warning: [2025-11-20T10:00:00.943230048Z]: [talos] service[etcd](Waiting): x", "2025-11-20T10:00:00.943230048Z")
+	f("kern:    info: [2025-11-20T10:00:00Z]: x", "2025-11-20T10:00:00Z")
+	f("10.20.0.4: daemon:  notice: [2025-11-20T10:00:00.5Z]: x", "2025-11-20T10:00:00.5Z")
+	f("fd00::4: kern:     err: [2025-11-20T10:00:00Z]: x", "2025-11-20T10:00:00Z")
+	f("warning: [2025-11-20T10:00:00Z]: x", "")
+	f("a: b: c: d: [2025-11-20T10:00:00Z]: x", "")
+	f("user: a warning: [2025-11-20T10:00:00Z]: x", "")
+	f("user: : [2025-11-20T10:00:00Z]: x", "")
+	f("user: warning: [2025-11-20T10:00:00Z x", "")
+	f("user: warning: see [2025-11-20T10:00:00Z]: x", "")
 	// syslog and journald.
 	f("Nov 20 10:00:00 host kubelet[12]: x", "2025-11-20T10:00:00Z")
 	f("Nov  2 10:00:00 host kubelet[12]: x", "2025-11-02T10:00:00Z")

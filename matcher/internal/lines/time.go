@@ -15,6 +15,7 @@ import (
 //	Nov 20 10:00:00 host unit[1]: ...
 //	{"ts":1763632800.123, ...      ts, time, timestamp or @timestamp
 //	WARN[2025-11-20T10:00:00Z] ...   also [28/Apr/2026:09:14:22 +0000] anywhere
+//	kern:    info: [2025-11-20T10:00:00Z]: ...   the kernel log of Talos, with the node before it
 //	time="2025-11-20T10:00:00Z" ... or ts=, of logfmt
 func TextTime(line []byte, now time.Time) (t time.Time, ok bool) {
 	if len(line) == 0 {
@@ -44,7 +45,8 @@ func TextTime(line []byte, now time.Time) (t time.Time, ok bool) {
 }
 
 // bracketTime reads the first time in brackets that follows other text. This is a timestamp directly after the first
-// word, as logrus writes it on a terminal, or the timestamp of an access log.
+// word, as logrus writes it on a terminal, or after the facility and the priority, as Talos writes it, or the
+// timestamp of an access log.
 func bracketTime(line []byte) (time.Time, bool) {
 	const form = "[28/Apr/2026:09:14:22 +0000]"
 	for i := 0; ; i++ {
@@ -54,7 +56,7 @@ func bracketTime(line []byte) (time.Time, bool) {
 		}
 		i += k
 		rest := line[i:]
-		if i > 0 && i < len("CRITICAL") && bytes.IndexByte(line[:i], ' ') < 0 {
+		if i > 0 && i < len("CRITICAL") && bytes.IndexByte(line[:i], ' ') < 0 || isTalosHead(line[:i]) {
 			if n, _ := stampLen(rest[1:]); n > 0 && len(rest) > n+1 && rest[n+1] == ']' {
 				return StampTime(rest[1 : n+1])
 			}
@@ -77,6 +79,21 @@ func bracketTime(line []byte) (time.Time, bool) {
 		}
 		return t.Add(-offset), true
 	}
+}
+
+// isTalosHead reports whether b is the text before the time of a line of Talos' kernel log. It is the facility and
+// the priority ("kern:    info: "). talosctl writes the node before them.
+func isTalosHead(b []byte) bool {
+	words := 0
+	for len(b) > 0 && words <= 3 {
+		k := bytes.IndexByte(b, ' ')
+		if k < 2 || b[k-1] != ':' {
+			return false
+		}
+		words++
+		b = bytes.TrimLeft(b[k:], " ")
+	}
+	return words == 2 || words == 3
 }
 
 // leadingStamp reads a timestamp at the start of a line. The timestamp must not be followed by a letter or digit.
