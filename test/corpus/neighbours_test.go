@@ -79,6 +79,11 @@ func init() {
 		"CephOutOfSpace":                  "none",
 		"CSIDeletionKeepsFailing":         "none",
 		"ControllerDoesNotWatchNamespace": "none",
+		"ControllerStatusRefused":         "none",
+		"AWSEKSNeverBecomesActive":        "none",
+		"ClusterAPINoConnectionToCluster": "S21",
+		"TalosContainerdDoesNotAnswer":    "none",
+		"TalosServiceKeepsRestarting":     "none",
 
 		"CloudLoadBalancerKeepsFailing": "none",
 		"CloudNodeNotInitialized":       "none",
