@@ -15,7 +15,7 @@ import (
 type armedKeys struct {
 	rs *ruleState
 	*quota.Cache[*armedKey]
-	n int // number of armed keys, without disarmed ones
+	n int // number of keys that are armed; disarmed keys are not counted
 }
 
 // armedKey is a key with its newest line. If no newer line of the key is read for the time `silent`, an episode opens.
@@ -78,7 +78,7 @@ func (a *armedKeys) accept(h *window.Hit, now int64) {
 	was := k.disarmed
 	k.setDisarmed(a.isExcused(values, h.T))
 	if was {
-		k.due.Arm(rs.groups.firing.Group) // the deadline may be earlier than the one of the disarmed key
+		k.due.Arm(rs.groups.firing.Group) // the deadline of an armed key may be earlier than the one of a disarmed key
 	}
 	a.Add(k.key, rs.in.Party, k, 1)
 }

@@ -24,7 +24,7 @@ type awaited struct {
 	lags       []lag // lagging streams that one of the parts may read
 	generation uint64
 
-	waits   []Wait // waits at the time waitsAt, without those for lagging streams
+	waits   []Wait // cached waits for sources, computed at the time waitsAt
 	waitsAt int64
 }
 
@@ -174,7 +174,7 @@ func (a *awaited) waitsForAll(now int64) []Wait {
 		}
 	}
 	if len(unread) > 0 {
-		return unread // without a source for a part, no conclusion is possible, whatever the other sources do
+		return unread // if no source reads the streams of a part, waiting for other sources cannot help
 	}
 	return silent
 }

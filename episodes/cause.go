@@ -111,8 +111,8 @@ func (rs *ruleState) markUnsettled() {
 	}
 }
 
-// relateSymptoms decides which open episodes are symptoms of which other ones. The result depends only on the open
-// episodes, not on the order in which their lines were read.
+// relateSymptoms determines, for each open episode, which other open episode is its cause. The result depends only on
+// the open episodes, not on the order in which their lines were read.
 func (e *Engine) relateSymptoms(now int64) {
 	if e.unsettled {
 		e.unsettled = false

@@ -20,7 +20,8 @@ import (
 // lines may be read, and a pod of the same name may start.
 const podDeletedDelay = 5 * time.Minute
 
-// maxDeletedPods is the maximum number of deleted pods that are remembered. The oldest ones are dropped first.
+// maxDeletedPods is the maximum number of deleted pods that are remembered. If there are more, the oldest are
+// forgotten.
 const maxDeletedPods = 4096
 
 type podName struct {

@@ -58,7 +58,7 @@ func (e *Engine) displacedShare() int {
 	return max(maxClosed/max(with, 1), 1)
 }
 
-// save copies the most recently displaced alerts, at most most of them.
+// save copies the most recently displaced alerts, no more than most.
 func (d *displacedAlerts) save(most int) (out []saved.Displaced) {
 	if d.byClear == nil {
 		return nil

@@ -58,8 +58,8 @@ type Config struct {
 	// infrastructure namespaces have places of their own; see limits.
 	MaxActive int // maximum number of open episodes of all rules; default 1000
 	MaxKeys   int // maximum number of keys with a window and without an episode; default 10000
-	// MaxHits bounds the lines in the windows of those keys and, separately, the lines in
-	// the windows of open episodes; default 100000.
+	// MaxHits is the maximum number of lines in all windows of keys without an episode. The same maximum applies
+	// separately to the windows of open episodes. The default is 100000.
 	MaxHits int
 	// MaxPerNamespace bounds the open episodes that the streams of one namespace cause,
 	// separately for critical and for other rules; default half of MaxActive.
@@ -238,8 +238,8 @@ func (e *Engine) listTransitions(t int64) (out []*transition) {
 }
 
 // StartWarmUp starts rebuilding state from lines that were written before now. An earlier process may already have
-// reported the episodes that these lines open. Of these episodes, the ones that are still firing are therefore reported
-// after EndWarmUp. Episodes that later lines open are reported at once.
+// reported the episodes that these lines open. Therefore such an episode is reported only after EndWarmUp, and only if
+// it is still firing. Episodes that later lines open are reported at once.
 func (e *Engine) StartWarmUp(now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

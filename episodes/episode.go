@@ -34,8 +34,8 @@ const (
 	ReasonRemoved    Reason = "removed"  // the rule was removed or changed
 	ReasonIdentity   Reason = "identity" // a reload changed the labels of the alert
 	ReasonPodDeleted Reason = "gone"     // the pod was deleted
-	// ReasonDisplaced means that the episode was displaced by an episode of a namespace with fewer open episodes.
-	// Whether the failure is over is unknown. The rule's overflow alert stands for it.
+	// ReasonDisplaced means that the episode lost its place to an episode of a namespace with fewer open episodes.
+	// Whether the failure is over is unknown. The rule's overflow alert counts the failure.
 	ReasonDisplaced Reason = "displaced"
 )
 
@@ -54,7 +54,7 @@ type Episode struct {
 	State       State
 	Reason      Reason // reason of the end; empty while open
 	Silent      bool   // whether the episode is only shown, and nobody is notified
-	Overflow    bool   // whether the episode stands for all keys beyond the rule's limit
+	Overflow    bool   // whether this is the alert for all keys beyond the rule's limit
 	// Heartbeat marks the alert that proves that the program works. A receiver must not keep it
 	// firing long after the last report.
 	Heartbeat bool

@@ -20,7 +20,7 @@ type journal struct {
 	flooded []*overflow    // firing overflows that continued since the last update
 	updated int64          // time of the last update
 	closed  []*transition  // episodes resolved within keepResolved, the oldest first
-	ended   []*pastEpisode // episodes that ended within keepResolved, also those that never fired, with their history
+	ended   []*pastEpisode // episodes that ended within keepResolved, including those that never fired, with their history
 	// old is a time up to which dropOld finds nothing to drop. Zero means unknown.
 	old   int64
 	spans notified.Spans

@@ -185,7 +185,7 @@ func (ep *episode) clearsAll(t int64) bool {
 	return t >= ep.starts && rs.needsWindow() && ep.window != nil && t > rs.watermarkOf(ep.values, ep.who, ep.loose) && len(ep.window.TriggersBetween(rs.rule, t, window.Forever)) == 0
 }
 
-// copyPart returns a copy of the episode that stands for a part of its time.
+// copyPart returns a copy of the episode, for one part of an episode that is divided in time.
 func (ep *episode) copyPart() *episode {
 	ep.rs.in.Copy(&ep.last)
 	out := *ep

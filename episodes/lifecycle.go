@@ -363,8 +363,8 @@ func FingerprintOf(labels map[string]string) Fingerprint {
 }
 
 // setApart adds labels to an episode if another open episode of its rule has the same labels and a different key. This
-// happens if one of them takes the value of an identity label from a capture in `by`, and the other one from its
-// stream.
+// happens if one episode takes the value of an identity label from a capture in `by`, and the other episode takes it
+// from its stream.
 func (ep *episode) setApart(names []string) {
 	same := func(o *episode) bool { return o != ep && o.print == ep.print }
 	if !ep.rs.ambiguous || !slices.ContainsFunc(slices.Collect(maps.Values(ep.rs.open)), same) {

@@ -13,9 +13,9 @@ import (
 )
 
 // limits bounds the state that log lines fill, and shares it among namespaces. The state consists of open episodes, the
-// windows of keys without an episode, and the times of clear and unless lines. Infrastructure namespaces have
-// additional places that no other namespace can use. For open episodes, which page somebody, these are as many again.
-// For the rest they are a quarter.
+// windows of keys without an episode, and the times of clear and unless lines. Infrastructure namespaces have reserved
+// places, which no other namespace can use. For open episodes, which page somebody, there are as many reserved places
+// as ordinary ones. For the other state, the reserve is a quarter of the ordinary places.
 type limits struct {
 	trusted                    *namespaces.Set // namespaces that infrastructure rules trust
 	slots, windows, clearLines *quota.Pool
@@ -87,8 +87,8 @@ func (l limit) String() string {
 	return fmt.Sprintf("the limit of namespace %s (limits.alerts_per_namespace) is %d", l.namespace, l.n)
 }
 
-// findPlace finds a place for an episode of a tenant. If there is none, it returns the limit that was reached. If it
-// displaces another episode, the overflow alert of the rule stands for the displaced one.
+// findPlace finds a place for an episode of a tenant. If there is no place, it returns the limit that was reached. If
+// it displaces another episode, it counts that episode in the overflow alert of its rule.
 func (rs *ruleState) findPlace(party string, now int64) (l limit, full bool) {
 	displaced, bound := rs.slots.FindPlace(party, rs.limits.perNamespace)
 	switch bound {
@@ -146,7 +146,7 @@ func (l *limits) shrinkWindows() {
 	}
 }
 
-// Evicted is a kind of state that was dropped to stay within a limit.
+// Evicted names a kind of state that was dropped because a limit was reached.
 type Evicted string
 
 // Kinds of evictions. An entry is counted only if it could still have made an alert fire or kept one from firing.
@@ -155,11 +155,11 @@ const (
 	EvictedClears  Evicted = "clears"  // the newest clear line of a key
 	EvictedMutes   Evicted = "mutes"   // the unless lines of a key
 	EvictedArmed   Evicted = "armed"   // an armed key of a rule with `silent`, whose silence the engine can no longer notice
-	EvictedAlerts  Evicted = "alerts"  // an open episode; the overflow alert stands for it
+	EvictedAlerts  Evicted = "alerts"  // an open episode; the overflow alert of the rule counts it
 )
 
-// Eviction counts the state that one namespace lost for one rule, because its lines took more room than the lines of
-// any other namespace.
+// Eviction counts the state that one namespace lost for one rule, because it had more of this state than any other
+// namespace.
 type Eviction struct {
 	Namespace string // name of the tenant; empty for streams without a tenant, OtherEvictions for several tenants
 	Rule      string

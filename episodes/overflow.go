@@ -13,7 +13,7 @@ import (
 	"crowsnest/rules"
 )
 
-// overflow is the alert that stands for all keys of a rule beyond a limit.
+// overflow is the one alert of a rule for all its keys beyond a limit.
 type overflow struct {
 	rs     *ruleState
 	active bool
@@ -104,7 +104,7 @@ func (o *overflow) Due() int64 {
 }
 
 func (o *overflow) conclude(now int64) {
-	if o.Due() > o.ReadUpTo() { // another trigger was refused meanwhile
+	if o.Due() > o.ReadUpTo() { // another trigger was refused, which postponed the deadline
 		o.due.Arm(o.rs.groups.steps.Group)
 		return
 	}

@@ -203,7 +203,7 @@ type restorer struct {
 	*Engine
 	s   *saved.State
 	now int64
-	// older is set if the snapshot was written without all labels of the identity.
+	// older is set if the snapshot lacks an identity label that the engine has now.
 	older bool
 }
 

@@ -30,8 +30,8 @@ type Totals struct {
 type Stats struct {
 	Totals
 	Seen int // number of remembered fingerprints
-	// Evictions counts evicted state that could have made a difference. It lists a bounded
-	// number of namespaces and rules.
+	// Evictions counts evicted state that could have changed an alert. It lists a bounded number of namespaces and
+	// rules.
 	Evictions []Eviction
 	Rules     []RuleStatus
 }

@@ -85,7 +85,7 @@ func (t *transition) setEnd(state State, reason Reason, end, now int64) {
 
 type texts struct {
 	*render.Texts                   // nil if rendering panicked
-	annotations   map[string]string // annotations of Texts and additional ones
+	annotations   map[string]string // annotations of Texts, together with additional ones
 	cause         Cause             // cause with its summary
 }
 

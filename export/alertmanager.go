@@ -15,7 +15,7 @@ import (
 type InhibitOptions struct {
 	// Keep selects the rules whose alerts are symptoms. Nil selects all rules.
 	Keep func(*rules.Rule) bool
-	// Strict states that rules that would be exported with a warning are refused.
+	// Strict refuses rules that would otherwise be exported with a warning.
 	Strict bool
 	// Identity are the labels of global.identity, and External are the labels that crowsnest adds to every alert. An
 	// alert inhibits only alerts with the same values of all these labels.

@@ -46,8 +46,8 @@ func (t *translation) plainSummary(labels []string) string {
 	return out
 }
 
-// findUnknown returns the reason why the engine cannot execute a template, or "" if it can. labels are the labels of
-// the engine's alerts.
+// findUnknown returns the reason why the other engine cannot execute a template, or "" if it can. labels are the labels
+// of the engine's alerts.
 func (t *translation) findUnknown(tmpl *rules.Template, labels []string) string {
 	switch {
 	case tmpl.UsesLine():

@@ -18,14 +18,14 @@ import (
 type Options struct {
 	// Keep selects rules. Nil selects all rules.
 	Keep func(*rules.Rule) bool
-	// Strict states that rules that would be exported with a warning are refused.
+	// Strict refuses rules that would otherwise be exported with a warning.
 	Strict bool
 	// Labels are added to every alert that does not set them itself.
 	Labels map[string]string
 	// Interval is the evaluation interval of the groups. Zero means the engine's default.
 	Interval time.Duration
-	// Episodes states that the rules for Prometheus use the number of firing episodes, which works for every rule,
-	// instead of the number of matched lines.
+	// Episodes selects the metric for Prometheus rules. If it is set, they use the number of firing episodes, which
+	// works for every rule. Otherwise they use the number of matched lines.
 	Episodes bool
 }
 

@@ -80,7 +80,7 @@ func (q *query) addFilters(m rules.Matcher) {
 }
 
 // filterAny adds one filter for all branches. The filter is exact if each branch consists of one text or one
-// expression. Otherwise it searches for texts such that each branch requires one of them.
+// expression. Otherwise it searches for a list of texts. Each branch requires a text of the list.
 func (q *query) filterAny(branches []rules.Matcher) {
 	var parts []string
 	for _, b := range branches {

@@ -136,7 +136,7 @@ func (c Settings) Validate() error {
 	return errors.Join(errs...)
 }
 
-// ElectionTimes returns the times of the election. They have the proportions of DefaultTimes.
+// ElectionTimes returns the times of the election. They are DefaultTimes, scaled to LeaseDuration.
 func (c Settings) ElectionTimes() Times {
 	scale := func(d time.Duration) time.Duration {
 		return time.Duration(float64(d) * float64(c.WithDefaults().LeaseDuration) / float64(DefaultTimes.Lease))

@@ -79,8 +79,7 @@ type Leader struct {
 }
 
 // NewLeader returns a leader that serves nothing yet. log returns the whole log of records that belongs to the newest
-// checkpoint. want is called when a standby needs a checkpoint. alone is the time for which to wait for an unreachable
-// standby.
+// checkpoint. want is called when a standby needs a checkpoint. alone is the time to wait for an unreachable standby.
 func NewLeader(e *Elector, version int, alone time.Duration, log func() [][]byte, want func()) *Leader {
 	packer, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1)) // the options are valid, so there is no error
 	return &Leader{

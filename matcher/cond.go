@@ -85,8 +85,8 @@ func (cc *condCompiler) compile(m *rules.Matcher, in rules.In, beside bool) *con
 	return c
 }
 
-// sufficientTexts returns texts such that a line satisfies the condition if it contains any one of them. It returns nil
-// if the condition requires more, or if it captures something.
+// sufficientTexts returns texts for which one is enough: a line that contains any one of them satisfies the condition.
+// It returns nil if the condition requires more, or if it captures something.
 func (c *cond) sufficientTexts() []literals.Text {
 	if len(c.fields) > 0 || c.not != nil || c.voices&lines.Message == 0 {
 		return nil

@@ -76,9 +76,9 @@ func (r *run) captureValues(pt *part, l *line) []string {
 	return out
 }
 
-// streamField returns the value of a field of the line for a name that the part neither captures nor finds in the
-// labels. unknown means that the stream may have labels that it does not state. Then a field in the text is ignored if
-// the name says where the program runs.
+// streamField returns the value of a field of the line, for a name that is neither captured nor a label. unknown means
+// that the stream may have labels that are not stated. Then a field in the text is ignored if the name describes where
+// the program runs, such as pod.
 func streamField(f *lines.Fields, from rules.Selector, name string, unknown bool) []byte {
 	if unknown && from.StatesPlace(name) {
 		return f.LookupOutside(name)

@@ -16,7 +16,7 @@ const MaxLagging = 64
 // LaggingStream is a stream that was read less far than the other streams of its source, because its log cannot be
 // read.
 type LaggingStream struct {
-	// Labels identify the stream. Nil labels stand for any stream of the source.
+	// Labels identify the stream. Nil means any stream of the source.
 	Labels Labels `json:"labels,omitempty"`
 	// Unknown lists the names of labels whose values are unknown.
 	Unknown  []string  `json:"unknown,omitempty"`
@@ -37,9 +37,9 @@ func (s LaggingStream) String() string {
 	return text.Printable(cmp.Or(s.Labels["filename"], text.FormatLabels(s.Labels)))
 }
 
-// BoundLagging returns at most MaxLagging lagging streams that together stand for all given streams. Their order
-// depends only on their labels. If there are too many, one entry stands for all streams of a namespace, beginning with
-// the namespace that has the most. If there are still too many, one entry stands for all streams.
+// BoundLagging reduces a list of lagging streams to at most MaxLagging entries. Their order depends only on their
+// labels. If there are too many streams, one entry replaces all streams of a namespace, beginning with the namespace
+// that has the most. If there are still too many, one entry replaces all streams.
 func BoundLagging(all []LaggingStream) []LaggingStream {
 	if len(all) == 0 {
 		return nil
@@ -89,8 +89,8 @@ func groupLagging(all []LaggingStream) [][]LaggingStream {
 	return out
 }
 
-// mergeLagging returns one stream that stands for a group. Its progress is the smallest progress in the group. Labels
-// in which the streams differ are unknown.
+// mergeLagging returns one stream that replaces a group of streams. Its progress is the smallest progress in the group.
+// Labels in which the streams differ are unknown.
 func mergeLagging(all []LaggingStream) LaggingStream {
 	if slices.ContainsFunc(all, func(s LaggingStream) bool { return s.Labels == nil }) {
 		return LaggingStream{ReadUpTo: earliestReadUpTo(all)}

@@ -36,22 +36,22 @@ const (
 
 func (m *meter) isQuarantined() bool { return m.state.Load() >= maxPanics }
 
-// drawSample returns 0 if the next evaluation is not timed. Otherwise it returns the number of evaluations for which
-// the next one stands.
+// drawSample decides whether the next evaluation is timed. It returns 0 if it is not. Otherwise it returns the number
+// of evaluations that the next one represents.
 func (sc *scratch) drawSample(m *meter, length int) int64 {
 	if length >= longLine {
 		return 1
 	}
 	mask := m.mask.Load()
 	sc.dice = sc.dice*6364136223846793005 + 1442695040888963407
-	if uint32(sc.dice>>58)&mask != 0 { // the highest bits are the most random ones
+	if uint32(sc.dice>>58)&mask != 0 { // the highest bits are the most random
 		return 0
 	}
 	return int64(mask) + 1
 }
 
-// addSample records a timed evaluation that stands for weight evaluations. Time above limit is not counted, because
-// then the machine was suspended or the thread was not scheduled.
+// addSample records a timed evaluation that counts as weight evaluations. Time above limit is not counted, because then
+// the machine was suspended or the thread was not scheduled.
 func (m *meter) addSample(took, limit time.Duration, weight int64, length int) {
 	ns := int64(max(0, min(took, limit)))
 	m.tries.Add(weight)

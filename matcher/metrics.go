@@ -7,7 +7,7 @@ import (
 	"crowsnest/internal/metric"
 )
 
-// Metrics returns the metrics of the cost of rules. It omits rules whose total time is below least.
+// Metrics returns metrics of the time that rules cost. It omits rules with a total time below least.
 func Metrics(costs func() []Cost, least time.Duration) metric.Collector {
 	read := func() []Cost {
 		return slices.DeleteFunc(costs(), func(c Cost) bool { return c.Spent < least })

@@ -44,8 +44,8 @@ func gramHash[T []byte | string](b T) uint32 {
 	return (uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24) * 0x9E3779B1 >> 16
 }
 
-// searchCost estimates the cost of searching for a text from its length and its frequency in the sample. The frequency
-// of its rarest four letters stands for the frequency of the text.
+// searchCost estimates the cost of searching for a text from its length and its frequency in the sample. It uses the
+// frequency of the text's rarest four letters.
 func (s *sample) searchCost(t literals.Text) float64 {
 	lower := strings.ToLower(t.Text)
 	n := len(t.Text)

@@ -306,7 +306,7 @@ func (r *run) scanLine(raw []byte, start int64) {
 }
 
 // readEnvelope reads the envelope of a line. With FormatAuto, it first tries the format of the newest line that had an
-// envelope. A line in the other format changes this format.
+// envelope. A line in the other of the two formats becomes the new first choice.
 func (r *run) readEnvelope(raw []byte) (e lines.Envelope, ok bool) {
 	s := r.s
 	auto := s.opt.Format == FormatAuto
@@ -355,7 +355,8 @@ func (r *run) textMoment(raw []byte, m moment) moment {
 	return m
 }
 
-// datedMoment returns the moment of a line. If ok is set, t is the time in the text of the line.
+// datedMoment sets the time in the moment of a line. If ok is set, the time is t, which was read from the text of the
+// line. Otherwise it is the time of an earlier line, or the time of arrival.
 func (r *run) datedMoment(m moment, t time.Time, ok bool) moment {
 	m.time = r.now
 	r.readNewestTime()

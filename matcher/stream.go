@@ -51,7 +51,7 @@ type StreamOptions struct {
 	// Foreign means that somebody other than the operator of the cluster may have written the lines, although no
 	// namespace shows this. Infrastructure rules do not trust them.
 	Foreign bool
-	// Join states whether the lines of a klog block or of a Go panic become one record.
+	// Join determines whether the lines of a klog block or of a Go panic become one record.
 	Join Join
 	// IgnoreLabels are the names of labels that are not part of the stream's identity. Nil means DefaultIgnoreLabels.
 	IgnoreLabels []string
@@ -83,7 +83,7 @@ type Record struct {
 	Number uint64
 }
 
-// Field is a field in addition to those in the text of a line.
+// Field is an additional field of a line, which is not in the line's text.
 type Field = lines.Field
 
 // Stream is the state of one log stream: its labels, the rules that may apply to it, and its
@@ -170,9 +170,9 @@ func (s *Stream) unfinishedStart(k int, end int64) int64 {
 // that always overlap must not hold the position back forever.
 const maxResume = 64 << 10
 
-// resumeAt returns the offset from which a line of stdout (k = 0) or stderr (k = 1) that begins at start must be read
-// again. If the other output has an unfinished line at start, this is the offset of that line. Otherwise the rest of
-// the other line would be matched alone.
+// resumeAt returns the offset from which a line of stdout (k = 0) or stderr (k = 1) must be read again after a restart.
+// start is the offset of the line. If the other output has an unfinished line at start, reading must resume at that
+// line, because otherwise the rest of that line would be matched alone.
 func (s *Stream) resumeAt(k int, start int64) int64 {
 	if other := s.unfinishedStart(1-k, start); start-other < maxResume {
 		return other

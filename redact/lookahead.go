@@ -108,7 +108,7 @@ func (l *lookAhead) value() span {
 	return found
 }
 
-// changes reports whether the text after a value at i states that another value replaced it.
+// changes reports whether the text at i, after a value, announces another value that replaces it.
 func (l *lookAhead) changes(i int) bool {
 	rest := strings.TrimLeft(l.sc.from(i, 24), `"'\ ,;`)
 	n := 0
@@ -224,7 +224,7 @@ func (sc *scanner) fieldOfSecret(i int) span {
 // namesSecret matches a text that contains the kind Secret.
 var namesSecret = lazily(`[Ss]ecret[ /:"]`)
 
-// isShouted reports whether a name has upper-case letters and no lower-case ones.
+// isShouted reports whether all letters of a name are upper-case letters.
 func isShouted(s string) bool {
 	return !strings.ContainsAny(s, lowers) && strings.ContainsAny(s, capitals)
 }

@@ -45,8 +45,8 @@ func (sc *scanner) hideWords(s string) string {
 	return out.String()
 }
 
-// widen extends a random word to adjacent pieces that belong to the same token, which dots or similar characters
-// separate. It includes pieces after the word, and those pieces before the word that are not ordinary words.
+// widen extends a random word to adjacent pieces of the same token, which are separated by dots or similar characters.
+// It includes all pieces after the word. Before the word, it includes the pieces that are not ordinary words.
 func widen(s string, start, end int) (int, int) {
 	for end < len(s) && s[end] == '=' {
 		end++

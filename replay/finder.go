@@ -45,7 +45,7 @@ type shownRule struct {
 	steps       uint64 // bit set of the steps of a sequence that lines matched
 	inputs      []int  // inputs with lines of the rule, at most maxInputs
 	lines       int64
-	sharedLines map[*rules.Rule]int64 // number of these lines that another rule also matches, by the other rule
+	sharedLines map[*rules.Rule]int64 // number of these lines that another rule also matches; the key is the other rule
 }
 
 func newFinder(target Target, cfg episodes.Config, timeless *timeless, reads func(rules.Selector) bool) *finder {

@@ -75,11 +75,11 @@ func (c Coverage) String() string {
 	return "the log covers " + durationText(c.Length())
 }
 
-// excerptShare limits what counts as an excerpt, which is a section that a person cut out of a log around a failure. In
-// an excerpt, at least one line in excerptShare belongs to the failure.
+// excerptShare limits what counts as an excerpt of a log. At least one line in excerptShare of an excerpt belongs to
+// the failure, because people cut excerpts out of a log around a failure.
 const excerptShare = 10
 
-// excerptLength is the length from which a log does not count as an excerpt.
+// excerptLength is the maximum duration of an excerpt. A longer log does not count as an excerpt.
 const excerptLength = 10 * time.Minute
 
 // evidenceShare determines which failures are weak. A failure is weak if the rule requires evidenceShare times as many

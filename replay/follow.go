@@ -40,7 +40,7 @@ type FollowOptions struct {
 	Scan ScanOptions
 	// Clock returns the time of this machine.
 	Clock func() time.Time
-	// Ordered states that the history is in the order of its times, because there is only one log.
+	// Ordered means that the history is in the order of its times, because there is only one log.
 	Ordered bool
 	// Reads reports whether lines of the selected streams can be read. If it is nil, all streams can be read.
 	Reads func(rules.Selector) bool

@@ -21,8 +21,7 @@ type Input struct {
 	// Derive, if it is not nil, returns the labels, and Labels is not used. With it, the labels of 200,000 inputs do
 	// not have to be in memory at the same time.
 	Derive func() matcher.Labels
-	// Exact states that Labels are all labels of the stream. Then a selector that requires another label does not
-	// match.
+	// Exact means that Labels are all labels of the stream. Then a selector that requires another label does not match.
 	Exact bool
 	// Size is the approximate number of bytes that Open returns, or 0 if it is unknown. It is used for progress and for
 	// the size of buffers.

@@ -65,7 +65,7 @@ func (p *places) keyedHits(hits []matcher.Hit) []matcher.Hit {
 }
 
 // withoutFile returns labels without FileLabel. For the same labels it usually returns the same map, because engines
-// cache values by the address of the map.
+// cache results by the address of the map.
 func (p *places) withoutFile(labels matcher.Labels) matcher.Labels {
 	address := reflect.ValueOf(labels).Pointer()
 	x := &p.unfiled[address/64%uintptr(len(p.unfiled))]

@@ -23,10 +23,9 @@ import (
 
 // ScanOptions configures a scan.
 type ScanOptions struct {
-	// Lenient states that a label that an input lacks satisfies every condition of a selector.
+	// Lenient means that a label that an input lacks satisfies every condition of a selector.
 	Lenient bool
-	// UntilEOF states that the clock stops at the end of the input. Otherwise the clock runs on until the last
-	// deadline.
+	// UntilEOF stops the clock at the end of the input. Otherwise the clock runs on until the last deadline.
 	UntilEOF bool
 	// Now is the time for lines without a timestamp. It also determines the year of timestamps without a year, unless
 	// the input's Until is earlier.
@@ -44,9 +43,9 @@ type ScanOptions struct {
 	// blocks of an input. It may be called concurrently for different inputs. It must not keep references to the lines.
 	// It may be nil.
 	OnComplaints func(s *matcher.Stream, lines []matcher.Complaint)
-	// Findings states whether failures that did not become an alert are listed.
+	// Findings enables the list of failures that did not become an alert.
 	Findings bool
-	// HitsOnly states that the scan only calls OnHits. It draws no conclusions, and the report contains neither alerts
+	// HitsOnly limits the scan to calling OnHits. The scan draws no conclusions, and the report contains neither alerts
 	// nor rules.
 	HitsOnly bool
 	// Reads reports whether lines of the selected streams may exist. If it returns false, nothing is concluded from
@@ -144,7 +143,7 @@ func Scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions
 	return scanInputs(set, prog, inputs, opt, maxOpen)
 }
 
-// scanInputs scans the inputs. While it merges their hits, it keeps at most most of them open.
+// scanInputs scans the inputs. While it merges their hits, no more than most inputs are open.
 func scanInputs(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions, most int) (Report, error) {
 	sc := newScanner(Target{set, prog}, opt, Reads(set, inputs, opt.Lenient))
 	sc.report.Inputs = len(inputs)
@@ -237,7 +236,7 @@ type scanner struct {
 	report   Report
 	alerts   map[episodes.Fingerprint]int // index in the report of each open alert, by fingerprint
 	began    bool                         // whether the search for the first hit of each input is complete
-	ended    bool                         // whether the clock runs beyond the end of the input
+	ended    bool                         // whether the clock has passed the end of the input
 	live     bool                         // whether a Follower moves the clock, not the times of lines
 	errs     []error
 	untimed  []int     // indexes of inputs without timestamps
@@ -424,8 +423,8 @@ func (sc *scanner) takeHits(file string, hits []matcher.Hit) {
 	}
 }
 
-// splitTrusted separates hits of rules that do not trust their streams from the other hits, and counts them. Of these,
-// untrusted contains the hits whose lines no other rule matches.
+// splitTrusted separates hits of rules that do not trust their streams from the other hits, and counts the separated
+// hits. untrusted contains the separated hits whose lines no other rule matches.
 func (sc *scanner) splitTrusted(hits []matcher.Hit) (trusted, untrusted []matcher.Hit) {
 	n := 0
 	sc.ignored = sc.ignored[:0]

@@ -23,8 +23,8 @@ var testStart = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 type TestOptions struct {
 	// Run selects the tests whose "rule/test" it matches. Nil selects all tests.
 	Run *regexp.Regexp
-	// Mutate states whether the tests are also run against each mutant of a rule, which is the rule with one part
-	// removed or loosened.
+	// Mutate enables running the tests also against each mutant of a rule. A mutant is the rule with one part removed
+	// or loosened.
 	Mutate bool
 }
 

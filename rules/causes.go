@@ -251,7 +251,7 @@ const (
 	LabelCauseSeverity   = "cause_severity"   // severity of the cause
 )
 
-// Covers reports whether an alert of severity s may stand for an alert of severity o. Severity s must be at least as
+// Covers reports whether an alert of severity s may suppress an alert of severity o. Severity s must be at least as
 // severe as o, and both must notify somebody.
 func (s Severity) Covers(o Severity) bool {
 	rank := map[Severity]int{SeverityCritical: 3, SeverityWarning: 2, SeverityInfo: 1}

@@ -253,8 +253,8 @@ func (c *compiler) checkUnlessWithin(u *UnlessSyntax, name string) {
 	}
 }
 
-// sharedNames returns the names whose values must be equal in a clear or unless line and in the line that triggered the
-// alert.
+// sharedNames returns the names in `same`, or all names in `by` if the key is missing. The values of these names must
+// be equal in the clear or unless line and in the alert's key.
 func (c *compiler) sharedNames(names []string, keys *strictyaml.Keys) []string {
 	if !keys.Has("same") {
 		return c.By

@@ -17,7 +17,7 @@ func (l *linter) lintNever() {
 		if condition == nil || !l.Keys.IsDecoded(key) || len(l.rule.Steps) == 0 {
 			continue
 		}
-		// The last line of a sequence is the one that fires.
+		// The last line of a sequence makes the rule fire.
 		last := l.rule.Steps[len(l.rule.Steps)-1]
 		if last.From.Equal(condition.From) && implies(last.Matcher, condition.Matcher) {
 			does := map[string]string{"clear": "ends", "unless": "mutes"}[key]

@@ -76,7 +76,7 @@ func (l *Log) Load() (records [][]byte, note string, err error) {
 	return records, note, nil
 }
 
-// splitRecords returns the valid records, the number of invalid ones, and the length of an incomplete last line.
+// splitRecords returns the valid records, the number of invalid records, and the length of an incomplete last line.
 func splitRecords(b []byte) (records [][]byte, lost, tail int) {
 	for len(b) > 0 {
 		line, rest, ended := bytes.Cut(b, []byte("\n"))

@@ -277,9 +277,9 @@ func (s *source) restIsBlank(line int) bool {
 	return line < len(s.starts) && len(bytes.TrimSpace(s.data[s.starts[line]:])) == 0
 }
 
-// firstBadLine returns the first line such that the file up to and including that line cannot be parsed, nor any longer
-// prefix of the file. Either this line is wrong, or it opens a construct that is never closed. The result is 0 if the
-// file is too large to search.
+// firstBadLine returns the first line after which the file cannot be parsed any more, however much of the rest is read.
+// Either this line is wrong, or it opens a construct that is never closed. The result is 0 if the file is too large to
+// search.
 func (s *source) firstBadLine() int {
 	searched := 0
 	parses := func(lines int) bool {

@@ -131,7 +131,7 @@ func (s *source) keyColumn(line int) int {
 	return len(text) - len(rest)
 }
 
-// Quote returns a text in single quotes for YAML. If the text was in other quotes as a whole, these are replaced.
+// Quote returns a text in YAML's single quotes. If the text is already in quotes, these are replaced.
 func Quote(text string) string {
 	if n := len(text); n > 2 && (text[0] == '"' || text[0] == '\'') && text[n-1] == text[0] {
 		text = text[1 : n-1]

@@ -53,7 +53,7 @@ func finiteLanguage(re *syntax.Regexp) (lang, bool) {
 	return lang{}, false
 }
 
-// langOfAll combines the languages of subs, one after the other, with join. It starts with all.
+// langOfAll combines all with the languages of subs, in their order, by calling join.
 func langOfAll(all lang, subs []*syntax.Regexp, join func(a, b lang) (lang, bool)) (lang, bool) {
 	for _, s := range subs {
 		sub, ok := finiteLanguage(s)

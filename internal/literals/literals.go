@@ -60,8 +60,8 @@ func newLeaf(t Text) *Cond {
 	return &Cond{op: opText, text: t, lit: []byte(t.Text), needle: NewNeedle(t), exact: true}
 }
 
-// AnyOf returns texts such that a line matches if it contains one of them. It returns nil if the condition is not of
-// this form. Choose returns the same texts.
+// AnyOf returns texts of which a line must contain only one to match. It returns nil if the condition does not consist
+// of such texts. Choose returns the same texts.
 func (c *Cond) AnyOf() []Text {
 	if c == nil || !c.exact || c.gaps {
 		return nil

@@ -26,8 +26,8 @@ func NewNeedle(t Text) Needle {
 // byFrequency lists the bytes that are frequent in log lines of controllers, the most frequent first.
 const byFrequency = ` eaotnrisl"cdm-up=hg0f1/:2.bv3y5467k98wCSMxRPAT_INEDL,OFUKjqBV`
 
-// frequencies are estimates of how often a byte occurs in log lines. The second table is for a search that ignores
-// case, in which a letter stands for both cases.
+// frequencies are estimates of how often a byte occurs in log lines. The second table is for searches that ignore case.
+// There, the frequency of a letter is the sum for both cases.
 var frequencies = func() (of [2][256]int) {
 	for k := range len(byFrequency) {
 		of[0][byFrequency[k]] = 10_000 / (k + 1)

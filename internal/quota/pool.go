@@ -13,8 +13,8 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Class states which reserves an entry may use. Entries of a class may also use the reserves of the previous classes
-// until entries of those classes need them.
+// Class determines which reserves an entry may use. Entries of a class may also use the reserves of the previous
+// classes, until entries of the previous classes need them.
 type Class int
 
 // The classes. For a tenant that is infrastructure, the constant Infrastructure is added to the class of the group.
@@ -61,9 +61,9 @@ func ReserveQuarter(ordinary Load) Bounds {
 	return Bounds{ordinary, ordinary, all, all}
 }
 
-// Pool limits the entries of several groups. When it is full, the tenant with the largest load loses the least recently
-// used entry of the group in which it has the most. Therefore a busy rule of a tenant takes nothing from the other
-// rules of the tenant.
+// Pool limits the entries of several groups. When it is full, the tenant with the largest load loses an entry. This is
+// the least recently used entry of the group in which the tenant has the most. Therefore a busy rule of a tenant takes
+// nothing from the tenant's other rules.
 type Pool struct {
 	Used     [Classes]Load // load of each class; read-only for other packages
 	bounds   Bounds

@@ -120,8 +120,8 @@ func (s Selector) MaySelect(labels map[string]string, unknown []string) bool {
 	return s.matchesUnknown(labels, func(name string) bool { return slices.Contains(unknown, name) })
 }
 
-// componentLabel is the label of the lines that crowsnest itself writes, such as lines about the state of objects.
-// These lines have no labels other than the ones they state.
+// componentLabel is the label of the lines that crowsnest itself writes, such as lines about the state of objects. All
+// labels of these lines are known.
 const componentLabel = "component"
 
 // States returns the sorted values of the label component on lines about the state of objects and about Events.

@@ -118,7 +118,7 @@ type checker struct {
 	failure      bool // whether the template reads $error
 	program      int  // sum of the instructions of all regular expressions
 	regexes      map[string]*regexp.Regexp
-	formats      map[string][]byte // verbs of each format of printf, by format
+	formats      map[string][]byte // verbs of each format string of printf; the key is the format string
 }
 
 // maxNesting is the maximum nesting of `if` and of parentheses.

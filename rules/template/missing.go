@@ -76,7 +76,7 @@ func cutAfter(left, right string) (before, after string, found bool) {
 func omitValue(left, right, name string) (string, string) {
 	noun := nameInWords(name)
 	if next, width := utf8.DecodeRuneInString(right); width > 0 && strings.ContainsRune(joining, next) && startsPart(right[width:]) {
-		return left, right[width:] // keeps the other section of the joined word
+		return left, right[width:] // removes the character that joined the value to the rest of the word
 	}
 	if n := len(left); n > 1 && strings.IndexByte(joining, left[n-1]) >= 0 && left[n-2] != ' ' {
 		return joinTexts(left[:n-1], right)

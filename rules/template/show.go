@@ -243,9 +243,9 @@ func asData(text string, neutral func(string) string) string {
 	return "'" + text + "'"
 }
 
-// DocumentText returns the template as documents show it, with placeholders for values. Of the branches of an `if`, it
-// shows the first one whose condition is that a name has a value. If there is none, it shows the last branch. text
-// changes the template's own text, for example to escape it.
+// DocumentText returns the template as documents show it, with placeholders for values. For an `if`, it shows one
+// branch. This is the first branch whose condition only tests that a name has a value, or the last branch if there is
+// none. text changes the template's own text, for example to escape it.
 func (t *Template) DocumentText(placeholder, text func(string) string) string {
 	if !t.actions {
 		return text(t.source)

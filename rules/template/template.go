@@ -41,8 +41,8 @@ type Template struct {
 	failure  bool // whether the template reads $error
 }
 
-// ErrorNames are the names of captures from which $error is taken, before the fields of the line. The first capture
-// that is not empty is used.
+// ErrorNames are the names of the captures that can be $error. The first capture that is not empty is used. If all are
+// empty, $error comes from a field of the line.
 var ErrorNames = [...]string{"panic", "err", "error"}
 
 // maxError is the maximum length of $error in bytes. The middle of a longer error is omitted, because an error begins

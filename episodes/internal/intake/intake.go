@@ -311,8 +311,8 @@ type Origin struct {
 	log     uint64 // result of logID
 }
 
-// origins caches the streams of the newest lines by the address of their labels, so that values that depend only on the
-// stream are not computed for each line.
+// origins caches the origins of recent streams by the address of their label maps, because computing an origin for each
+// line would be slow.
 type origins struct {
 	names  []string // names of the identity labels
 	recent [maxOrigins]Origin

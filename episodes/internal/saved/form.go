@@ -90,7 +90,7 @@ type Episode struct {
 	First     redact.Text       `json:"first,omitempty"` // first line, if it differs from Line
 	Log       string            `json:"log,omitempty"`
 	Logs      []uint64          `json:"logs,omitempty"`
-	Others    []string          `json:"other_namespaces,omitempty"` // namespaces of later logs, except that of the first log
+	Others    []string          `json:"other_namespaces,omitempty"` // namespaces of later logs; the namespace of the first log is not included
 	Window    *Window           `json:"window,omitempty"`
 	Times     []byte            `json:"times,omitempty"` // triggers of an undecided episode, encoded by window.Times.Pack
 	Shown     bool              `json:"shown,omitempty"` // whether a lapse was reported as pending

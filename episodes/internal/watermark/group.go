@@ -19,8 +19,8 @@ type Group struct {
 	in      *Sources
 	sources []*source
 	frozen  int64 // time at which the watermark stops; window.NoTime if it is not frozen
-	// mark caches the watermark, and oldest the smallest progress of a source. Both are valid while marked is set. They
-	// are cached because they are needed for each line.
+	// mark is the cached watermark. oldest is the smallest progress of any source of the group. Both are valid while
+	// marked is set. They are cached because they are needed for each line.
 	mark, oldest int64
 	marked       bool
 	looked       bool   // whether TurnedGroups has visited the group

@@ -36,7 +36,7 @@ type source struct {
 	serves   func(rules.Selector) bool
 	readUpTo int64
 	lags     []*Lag // streams that were read less far than the other streams of the source
-	whole    *Lag   // lag that stands for any stream of the source, so that it delays everything; nil if there is none
+	whole    *Lag   // lag of unknown streams, which delays every conclusion; nil if there is none
 }
 
 // progress returns the time up to which the source was read, except for lagging streams.
@@ -134,8 +134,8 @@ func (s *Sources) forgetMarks() {
 // in it.
 func (s *Sources) Regroup() { s.groups, s.shared = nil, map[string]*Group{} }
 
-// Group returns the group of the sources that can satisfy one of the selectors. If no source can satisfy one of the
-// selectors, the group has no source, because nothing can be concluded from the absence of lines that are not read. If
+// Group returns the group of the sources that can satisfy any of the selectors. If some selector cannot be satisfied by
+// any source, the group is empty, because nothing can be concluded from the absence of lines that nobody reads. If
 // frozen is not window.NoTime, the group is not shared, and its watermark stops at that time.
 func (s *Sources) Group(froms []rules.Selector, frozen int64) *Group {
 	var key []byte
@@ -203,7 +203,7 @@ func (s *Sources) IsIdle(compute Compute, now int64) bool {
 }
 
 // NextTime returns the earliest time of the clock at which a watermark may reach a deadline, if all sources keep up. It
-// returns false if no deadline is armed, or if no source serves the armed ones.
+// returns false if no deadline is armed, or if no source serves the groups with armed deadlines.
 func (s *Sources) NextTime(compute Compute) (next int64, ok bool) {
 	next = math.MaxInt64
 	for _, g := range s.groups {

@@ -40,7 +40,7 @@ func (h *Hit) valueAt(i int, name string) redact.Text {
 	return h.Value(name)
 }
 
-// keepLines is the number of hits of a list, the newest ones, that keep their line. Older lines are never shown.
+// keepLines is the number of newest hits of a list that keep their line. Older lines are never shown.
 const keepLines = 2
 
 // Hits is a list of hits in order of time. Hits of the same time are in order of arrival.

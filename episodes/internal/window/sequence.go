@@ -118,8 +118,9 @@ func (s *search) chooseBackwards(i int) bool {
 		if !s.canServe(i, c) {
 			continue
 		}
-		// The search has tried a newer hit with the same values without success. An older one leaves less room for the
-		// other steps, so it fails too. The exception is a newer hit whose line another step needed.
+		// A newer hit with the same values was tried without success. This hit is older, so it leaves less room for the
+		// other steps and would fail too. An exception is a newer hit that failed only because another step needed its
+		// line.
 		values := s.differingValues(c)
 		if tried[values] {
 			continue
@@ -139,8 +140,8 @@ func (s *search) chooseBackwards(i int) bool {
 	return false
 }
 
-// canServe reports whether c can be the line of step i together with the chosen lines of the later steps. It must not
-// be one of these lines, and its values must differ from theirs where `differs` requires that.
+// canServe reports whether c can be the line of step i. It cannot be if it is already the line of a later step, or if
+// it has a value that `differs` of a later step forbids.
 func (s *search) canServe(i int, c *Hit) bool {
 	for k := i + 1; k < len(s.found); k++ {
 		if s.found[k].ID == c.ID {

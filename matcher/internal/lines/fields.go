@@ -20,7 +20,7 @@ type Fields struct {
 	text   textFields
 }
 
-// Field is a field in addition to those in the text of a line.
+// Field is an additional field of a line, which is not in the line's text.
 type Field struct{ Name, Value []byte }
 
 // Reset sets the line to read, without its envelope, and additional fields, which take precedence over fields in the

@@ -72,9 +72,9 @@ func Of(s string) Shape {
 // Suspect is a fast filter. If it returns false, the word is an ordinary word or a name.
 func (sh Shape) Suspect() bool { return sh.Digit > 0 || sh.Upper > 2 && sh.Lower > 2 }
 
-// IsSecret reports whether a word looks random. announced means that the text before the word states that a secret
-// follows. In random text of letters of both cases and digits, about 45 of 100 characters differ in sort from the
-// previous one. In names, fewer than 20 do.
+// IsSecret reports whether a word looks random. announced means that the text before the word announces a secret. In
+// random text of letters of both cases and digits, about 45 of 100 characters differ in sort from the previous
+// character. In names, fewer than 20 of 100 do.
 func (sh Shape) IsSecret(announced bool) bool {
 	least := 27
 	switch {

@@ -63,7 +63,7 @@ func SuggestFix(pattern string) string {
 
 const reference = "see https://github.com/google/re2/wiki/Syntax"
 
-// fixes are the fixes for errors of regexp. PART stands for the faulty section of the pattern.
+// fixes are the fixes for errors of regexp. PART is replaced by the faulty section of the pattern.
 var fixes = map[syntax.ErrorCode]string{
 	syntax.ErrInvalidEscape:         `write \PART for a backslash as it is in the line`,
 	syntax.ErrTrailingBackslash:     `write \\ for a backslash as it is in the line`,

@@ -246,9 +246,9 @@ func (r *reader) codeWords(args []token) (out []int, input bool) {
 	return out, r.input && stdin
 }
 
-// findOption examines a word that may be an option. If the value of the option is code, the result code is the number
-// of words from the option to the word with the code. It is 0 if the option's own word contains the code, and -1 if the
-// value is no code. values is the number of following words that are values of the option.
+// findOption examines a word that may be an option. code is the distance in words from the option to the word with its
+// code. It is 0 if the word itself contains the code, and -1 if there is no code. values is the number of following
+// words that belong to the option.
 func (r *reader) findOption(word string) (code, values int) {
 	if long, ok := strings.CutPrefix(word, "--"); ok {
 		name, _, glued := strings.Cut(long, "=")

@@ -10,7 +10,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Mark stands for a value in a text that is parsed as shell commands.
+// Mark replaces each value in a text that is parsed as shell commands.
 const Mark = '\uE000'
 
 // Place describes the word of a command line that contains a value.
@@ -58,8 +58,8 @@ type token struct {
 // of an expression.
 const name = "_V_"
 
-// Parse parses text as commands. A text that Bash refuses may be prose with commands in brackets. Then Parse parses its
-// lines one by one. In a line that Bash refuses, it parses the texts between brackets.
+// Parse parses text as commands. If Bash refuses the text, it may be prose that contains commands. Then Parse tries
+// each line separately. In a line that Bash refuses, it tries the texts between brackets.
 func Parse(text string) *Script {
 	w := &Script{text: text}
 	for i, r := range text {
