@@ -270,7 +270,7 @@ func (g *groups) onHold(now int64) bool {
 	return g.steps.IsServed() && (g.all.OnHold(now) || g.firing.OnHold(now) || g.beside.OnHold(now))
 }
 
-// awaits returns the group for which the next conclusion about the episode waits.
+// awaits returns the group of sources for which the next conclusion about the episode waits.
 func (ep *episode) awaits() *awaited {
 	if ep.isFiringNext() {
 		return &ep.rs.groups.firing

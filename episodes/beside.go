@@ -16,7 +16,7 @@ type beside[V any] struct {
 	lenient bool  // copy of Config.Unlabelled
 	added   int   // index in `by` of the namespace that rules.ClearOrUnless.NamespaceAdded added, or -1
 	ofKey   bool  // whether `same` equals `by`
-	// keyOf returns the key of the lines that apply to an episode.
+	// keyOf returns the key of the clear or unless lines that apply to an episode.
 	keyOf func(ep *episode) string
 
 	lines *quota.Cache[V] // value for each key

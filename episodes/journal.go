@@ -21,7 +21,7 @@ type journal struct {
 	updated int64          // time of the last update
 	closed  []*transition  // episodes resolved within keepResolved, the oldest first
 	ended   []*pastEpisode // episodes that ended within keepResolved, including those that never fired, with their history
-	// old is a time up to which dropOld finds nothing to drop. Zero means unknown.
+	// Until the time old, dropOld has nothing to drop. Zero means that the time is not known.
 	old   int64
 	spans notified.Spans
 	infra func(party string) bool // infra reports whether a tenant is an infrastructure namespace

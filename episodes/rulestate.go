@@ -26,7 +26,7 @@ type ruleState struct {
 	groups         groups
 	// suspended is the time at which the rule was suspended, or window.NoTime if it is not suspended.
 	suspended    int64
-	heldBack     int64 // time from Engine.HoldBack; window.NoTime if the rule is not held back
+	heldBack     int64 // time at which Engine.HoldBack stopped the watermark; window.NoTime if it did not
 	participates bool  // whether the rule is the cause or a symptom of another rule
 	// quarantined is set if the rule panicked. Then it is also suspended.
 	quarantined bool
@@ -259,8 +259,8 @@ type restored struct {
 	firedBefore bool
 }
 
-// adoptLoose finds the loose episode whose key differs from the hit's key only in the identity, pins it to the identity
-// of the hit and returns it. It returns nil if there is none.
+// adoptLoose looks for a loose episode that has the key of the hit, except for the identity. It pins the episode to the
+// identity of the hit and returns it. It returns nil if there is none.
 func (rs *ruleState) adoptLoose() *episode {
 	in := &rs.in
 	if rs.loose == 0 || in.Who == nil {

@@ -96,7 +96,8 @@ func (c Settings) WithDefaults() Settings {
 	return c
 }
 
-// IsGuarded reports whether the leader authenticates its standby, assuming WebConfigFile does.
+// IsGuarded reports whether the leader authenticates its standby. It assumes that a WebConfigFile configures
+// authentication.
 func (c Settings) IsGuarded() bool {
 	return c.WebConfigFile != "" || c.BearerTokenFile != "" || c.TokenReview != nil
 }

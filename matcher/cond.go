@@ -10,7 +10,7 @@ import (
 type cond struct {
 	id       int // index of its state in scratch.states, unique within a part
 	voices   lines.Voice
-	states   bool // whether fields alone can satisfy it; see statesFields
+	states   bool // whether a match of its fields proves that the program itself reports something; see statesFields
 	unsure   bool // whether another text must be in the program's own voice; see isUnsure
 	contains []literals.Needle
 	regex    *literals.Expression

@@ -177,12 +177,12 @@ func (sc *scratch) prepare(text []byte, more ...lines.Field) {
 	sc.quotes.Block = sc.run.inBlock
 }
 
-// holds reports whether a text satisfies the condition of the part, which must be the current one.
+// holds reports whether a text satisfies the condition of the part. The part must be the one that sc.part names.
 func (pt *part) holds(sc *scratch, text []byte) bool {
 	return pt.decided && sc.saysText(pt.cond.voices) || pt.cond.holds(sc, text)
 }
 
-// saysText reports whether one of the texts by which the sieve found the current part is in one of the voices.
+// saysText reports whether a text of the current part, by which the sieve found the part, is in one of the voices.
 func (sc *scratch) saysText(voices lines.Voice) bool {
 	v := sc.run.sieve
 	return voices == everyVoice || slices.ContainsFunc(sc.found, func(t prefilter.Found) bool {

@@ -203,7 +203,8 @@ func (g *same) countEqual(t int64, id uint64, place int64) uint32 {
 	return e.n
 }
 
-// numberedFingerprint returns the fingerprint of a line that follows n equal lines of the same time.
+// numberedFingerprint returns the fingerprint of a line before which n equal lines with the same time were read. id is
+// the fingerprint without this number.
 func numberedFingerprint(id uint64, n uint32) uint64 {
 	if n == 0 {
 		return id

@@ -35,7 +35,7 @@ import (
 // stream first needs them.
 type Program struct {
 	rules  []*rules.Rule
-	meters []meter // meters of the rules, by the index of the rule
+	meters []meter // one meter for each rule
 	parts  []*part // parts of all rules, in the order of the rules; within a rule in the order clear, unless, steps
 	sample *sample
 	clock  func() time.Duration // stopwatch for costs; nil if costs are not measured

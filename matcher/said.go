@@ -126,7 +126,8 @@ const maxTries = 4
 type match struct {
 	loc  []int // positions of the match and its groups, as in regexp; nil if no match counts
 	said bool  // whether one of the matched texts is in one of the voices
-	// unsaid is the position of a text for which a match was rejected. It is nil if there is none.
+	// unsaid is the position of the first text because of which a match was rejected. It is nil if no match was
+	// rejected.
 	unsaid []int
 }
 

@@ -81,8 +81,8 @@ func (t *commandReader) shortFlag(i, end int) span {
 	return span{}
 }
 
-// operand describes which word after a command is a secret. The first skip words after the command are not. If named is
-// set, the secret follows a word that is the name of a secret.
+// operand describes the position of the secret among the words after a command. skip is the number of words between the
+// command and the secret. If named is set, the secret follows a word that is the name of a secret.
 type operand struct {
 	command string
 	skip    int

@@ -21,8 +21,8 @@ type tokenRule struct {
 	like        []func() *regexp.Regexp
 	unlike      func() *regexp.Regexp
 	value       bool // whether the prefix is not a part of the secret
-	// find, if it is set, finds the secret, and the following fields are not used. Its argument is the start of the
-	// prefix, or the end of the prefix if value is set.
+	// If find is set, it finds the secret, and the fields in, minAfter, like and unlike are not used. Its argument is
+	// the start of the prefix, or the end of the prefix if value is set.
 	find finder
 }
 
@@ -148,7 +148,7 @@ var finders = map[string]finder{
 	"code": func(sc *scanner, i int) span { return lookFrom(sc, i+len("pin ")) },
 }
 
-// onInput turns a function that needs only the text into a finder.
+// onInput converts a function that needs only the text, and no scanner, to a finder.
 func onInput(find func(t *input, i int) span) finder {
 	return func(sc *scanner, i int) span { return find(&sc.input, i) }
 }

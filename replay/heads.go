@@ -21,7 +21,7 @@ type feed interface {
 	park()
 }
 
-// head is an input with available hits, and the time of the next one.
+// head is an input that has available hits, with the time of the first of these hits.
 type head struct {
 	at    time.Time
 	order int // index of the input

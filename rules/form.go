@@ -15,7 +15,7 @@ import (
 // where it was written.
 type form struct {
 	RuleSyntax
-	at         strictyaml.Pos // position of `- alert:`
+	at         strictyaml.Pos // position of the rule's `- alert:`
 	next       strictyaml.Pos // start of the next rule; zero if there is none
 	shares     bool           // whether another rule is on the first line of this rule
 	pack, file string
@@ -26,7 +26,7 @@ type form struct {
 	origin                    map[string]string
 	// added lists the `add_unless` of overrides, which are merged with the rule's own `unless`.
 	added    []*UnlessSyntax
-	disabled string // reason of the override that switches the rule off
+	disabled string // reason in the override that switches the rule off
 	// released is File.Released. It is false if an override changed the rule.
 	released bool
 }

@@ -188,7 +188,7 @@ type OverrideSyntax struct {
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
 
-// Reason is the reason why an override switches a rule off.
+// Reason is the text in which an override explains why it switches a rule off.
 type Reason string
 
 // SetSyntax contains the keys that an override may set. Its fields have the same names as the fields of RuleSyntax,

@@ -34,7 +34,7 @@ type Problem struct {
 	Rule    string `json:"rule,omitempty"`
 	Message string `json:"message"`
 	Fix     string `json:"fix,omitempty"`
-	Snippet string `json:"snippet,omitempty"` // text of the line
+	Snippet string `json:"snippet,omitempty"` // line of the file with the problem
 }
 
 // String returns the problem with its snippet and a caret, without a final newline.

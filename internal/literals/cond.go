@@ -92,7 +92,7 @@ func (s *sequence) flush() {
 		return
 	}
 	s.exact = s.exact && !s.adjacent && !s.run.loose
-	// If the members can match the empty text, they require no literal.
+	// Members that can match the empty text require no literal.
 	if c := fromLang(s.run); c != nil {
 		s.conds = append(s.conds, c)
 	}

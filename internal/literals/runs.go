@@ -19,8 +19,8 @@ const MinRun = 3
 // the runs are `Pod "`, `" was not ready` or `" is not ready`, and `again`. Runs is immutable.
 type Runs struct {
 	re     *regexp.Regexp
-	groups []int // index in re of each group of the original expression
-	runs   []int // indexes in re of the runs
+	groups []int // for each group of the original expression, its index in re
+	runs   []int // for each run, the index of its group in re
 	// AtStart and AtEnd report whether the expression has an assertion about the start or the end of the text or of a
 	// line.
 	AtStart, AtEnd bool

@@ -61,7 +61,7 @@ func (m Matcher) String() string {
 // for concurrent use. The zero value matches everything.
 type Selector struct {
 	matchers []Matcher
-	text     string // result of String for a parsed selector
+	text     string // cached result of String; empty if the selector was not parsed
 }
 
 // Matchers returns a copy of the conditions in the order of the text.

@@ -129,7 +129,8 @@ func (c *checker) errorf(pos parse.Pos, fix, format string, args ...any) error {
 	return expr.Errorf(at, fix, format, args...)
 }
 
-// checkList checks the nodes of a list, without the first skip nodes, which are the preamble.
+// checkList checks the nodes of a list. skip is the number of nodes at the start that are not checked, because they
+// belong to the preamble.
 func (c *checker) checkList(l *parse.ListNode, depth, skip int) error {
 	if l == nil {
 		return nil

@@ -157,7 +157,7 @@ func placeholder(name string) string {
 	}, name)
 }
 
-// wrapPipelines appends a call of shown.Put to every pipeline of the list that depends on data.
+// wrapPipelines adds a call of shown.Put to the end of each pipeline in the list that depends on data.
 func wrapPipelines(l *parse.ListNode) {
 	if l == nil {
 		return

@@ -130,7 +130,7 @@ type Armed struct {
 	Others    []string      `json:"other_namespaces,omitempty"`
 }
 
-// Window is the window of a key.
+// Window is the saved window of a key, which holds the key's recent lines.
 type Window struct {
 	Key      []redact.Text `json:"key,omitempty"` // values of `by`; nil if an episode of the key has them
 	Party    string        `json:"party,omitempty"`

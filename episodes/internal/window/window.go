@@ -101,8 +101,8 @@ func (w *Window) Size() int {
 	return n
 }
 
-// Add counts h for one step, and returns the trigger that h completes with the lines in the gap in. The gap must
-// contain h. c copies the texts of h later.
+// Add counts h for one step. If h completes a trigger together with other lines in the gap, Add returns the trigger. h
+// must be in the gap. The copier copies the texts of h later.
 func (w *Window) Add(r *rules.Rule, step int, h *Hit, c *Copier, in Gap) (Trigger, bool) {
 	if r.Sequence {
 		h = c.findBorrowed(h)

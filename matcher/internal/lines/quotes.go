@@ -53,7 +53,7 @@ func (q *Quotes) Spans() []Span {
 	return q.spans
 }
 
-// HasNoSpans reports that the line contains no byte that could begin a span.
+// HasNoSpans reports whether the line contains no byte that could begin a span.
 func (q *Quotes) HasNoSpans() bool {
 	for _, c := range []byte("\"='`\t") {
 		if bytes.IndexByte(q.line, c) >= 0 {
