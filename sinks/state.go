@@ -247,13 +247,11 @@ func byLoss(slots []*slot) func(a, b *slot) int {
 	}
 }
 
-// plan describes the next message of a slot.
 type plan struct {
 	at               time.Time
 	resolved, unsent bool
 }
 
-// nextPlan returns the plan for the next message of e. It returns false if there is none.
 func (s *State) nextPlan(e *slot, now time.Time) (plan, bool) {
 	if !e.known || e.dropped {
 		return plan{}, false

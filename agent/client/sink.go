@@ -345,7 +345,6 @@ func (s *Sink) emptyBatch(sequence uint64) {
 	}
 }
 
-// savedState is the state that survives a restart.
 type savedState struct {
 	// Instances are random names of processes: the last process that the aggregator is known
 	// to have accepted, and every later one.

@@ -75,7 +75,6 @@ func (s *Source) checkOperator(r *http.Request, node string) *refusal {
 	return &refusal{http.StatusForbidden, refusedAdmin, errors.New("this request needs authorization, which is not configured: set sources.agents.token_review, or sources.agents.admin_token_file and send the token in that file")}
 }
 
-// bearerToken returns the bearer token of a request, or "" if it has none.
 func bearerToken(r *http.Request) string {
 	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(kind, "Bearer") {

@@ -165,7 +165,6 @@ func (n *node) whyBlind() string {
 	return ""
 }
 
-// openAlerts returns the names of the alerts that the agent reports, without repetitions.
 func (n *node) openAlerts() []string {
 	var out []string
 	for _, c := range n.conditions {

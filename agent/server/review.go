@@ -192,7 +192,6 @@ type tokenReview struct {
 	} `json:"status"`
 }
 
-// user is the owner of a token.
 type user struct {
 	Username string              `json:"username"`
 	UID      string              `json:"uid"`

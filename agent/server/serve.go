@@ -106,7 +106,6 @@ func (s *Source) StandBy(ctx context.Context) {
 	s.withLock(func() { s.listening, s.opened = false, false })
 }
 
-// serveUntil serves until ctx ends or the listener fails.
 func (s *Source) serveUntil(ctx context.Context, p sources.Pipeline) error {
 	if err := toolkit.Validate(s.cfg.WebConfigFile); err != nil {
 		return fmt.Errorf("read sources.agents.web_config_file: %w", err)

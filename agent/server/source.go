@@ -123,7 +123,6 @@ func New(cfg Config) *Source {
 	return s
 }
 
-// withLock calls f with mu held.
 func (s *Source) withLock(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +142,6 @@ func (s *Source) Name() string { return s.cfg.Name }
 // Info implements sources.Source.
 func (s *Source) Info() sources.Info { return sources.Info{Lateness: s.cfg.Lateness, Members: s} }
 
-// memberName returns the name of a node as a member of the source.
 func (s *Source) memberName(node string) string { return s.cfg.Name + "/" + node }
 
 // unknownMember returns the name of the member that represents unknown nodes. No node has it.

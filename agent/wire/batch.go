@@ -273,5 +273,4 @@ func (r *reader) readHits(b *Batch) {
 	}
 }
 
-// timeOfNanos returns the time that clampNanos converted to ns.
 func timeOfNanos(ns int64) time.Time { return time.Unix(0, ns).UTC() }

@@ -129,7 +129,6 @@ func encodableLagging(all []matcher.LaggingStream) []matcher.LaggingStream {
 	return out
 }
 
-// clampTimes limits the times to the years from 1970 to 2200.
 func (m *Message) clampTimes() {
 	m.Sent = timeOfNanos(clampNanos(m.Sent))
 	if !m.Watermark.IsZero() {

@@ -113,7 +113,6 @@ func (c Config) validateURLs() error {
 	return errors.Join(errs...)
 }
 
-// endpointName returns the name of an Alertmanager in logs, metrics and the API.
 func endpointName(u *url.URL) string {
 	return u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/")
 }

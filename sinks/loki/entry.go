@@ -30,7 +30,6 @@ type entry struct {
 	metadata push.LabelsAdapter
 }
 
-// size returns the approximate number of bytes that e takes in a request.
 func (e entry) size() int {
 	n := 64 + len(e.line)
 	for name, value := range e.labels {
@@ -144,7 +143,6 @@ func (s summary) formatText(format string) (string, error) {
 	return b.String(), nil
 }
 
-// formatTime returns the text of a time, or "" for the zero time.
 func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -95,7 +95,6 @@ func explainError(err error, info fs.FileInfo) error {
 	return fmt.Errorf("%w: add the ID %s to the groups of this process (supplementalGroups of the pod), or run it as root", err, group)
 }
 
-// isBeingCreated reports whether journald has created the file but not yet written its header.
 func isBeingCreated(f *os.File) bool {
 	var b [1]byte
 	_, err := f.ReadAt(b[:], 0)

@@ -101,7 +101,6 @@ func (s *Source) Serves(from rules.Selector) bool {
 	return from.MaySelect(fixed, free)
 }
 
-// saved is the saved form of the positions.
 type saved struct {
 	Version   int                          `json:"v"`
 	Begun     bool                         `json:"begun"`
@@ -258,7 +257,6 @@ func (s *Source) refreshFiles(err error) error {
 	return err
 }
 
-// finishRound publishes the result of a round that has read all entries.
 func (s *Source) finishRound(start time.Time, found finding, idle string, err error) {
 	proved := err == nil && !s.young && s.waiting == ""
 	s.mu.Lock()
@@ -296,14 +294,12 @@ const (
 // folderName matches a machine ID, optionally followed by a dot and a namespace.
 var folderName = lazyre.New(`^[0-9a-f]{32}(\.[A-Za-z0-9:_.-]{1,200})?$`)
 
-// root is one of the configured directories of journals.
 type root struct {
 	dir   *logdir.Root
 	cache *logdir.Cache
 	seen  map[string]int64 // generation of the newest listing of each folder that was handled
 }
 
-// finding is the result of one search of the directories.
 type finding struct {
 	folders int
 	unread  []sources.Unread // files that cannot be read

@@ -24,7 +24,6 @@ import (
 	"crowsnest/sources/internal/tail"
 )
 
-// defaultDir is the kubelet's directory for the logs of pods.
 const defaultDir = "/var/log/pods"
 
 // Config selects the logs of a node to read.
@@ -163,7 +162,6 @@ func (s *Source) findStreams(list func(dir string) ([]logdir.Entry, error)) ([]t
 	return found, errors.Join(errs...)
 }
 
-// whyEmpty explains why the last search found no container.
 func (s *Source) whyEmpty() string {
 	if s.others > 0 {
 		return fmt.Sprintf("include and exclude leave out all %d pods in %s", s.others, s.cfg.Dir)

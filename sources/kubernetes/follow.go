@@ -51,7 +51,6 @@ var (
 	errNotALog = errors.New("the kubelet sent a message instead")
 )
 
-// reader is the state of one run of a stream.
 type reader struct {
 	st    *stream
 	tries int // number of consecutive failures

@@ -96,7 +96,6 @@ func (l *lines) finishAnswer() {
 	l.endLine()
 }
 
-// addLine processes a timestamp, a space and the text. size is the full length of the line.
 func (l *lines) addLine(b []byte, size int64) {
 	n := bytes.IndexByte(b[:min(len(b), maxStamp)], ' ')
 	if n < 0 && len(b) <= maxStamp {

@@ -425,7 +425,6 @@ func (s *Source) podGone(name podName, deleted bool) {
 	}
 }
 
-// endStreams ends the streams of a pod. It reports whether the pod had streams.
 func (s *Source) endStreams(name podName, now time.Time, deleted bool) (known bool) {
 	for _, st := range s.all {
 		st.mu.Lock()

@@ -25,7 +25,6 @@ type entry struct {
 	meta   []pair // structured metadata, sorted by name
 }
 
-// series is one stream of a response.
 type series struct {
 	labels []pair // labels, sorted by name
 	key    []byte // encoding of the labels, which is equal for equal labels
@@ -155,7 +154,8 @@ func (a *answer) decodeData(d *jsontext.Decoder, name string) error {
 	return d.SkipValue()
 }
 
-// decodeStream parses one stream. If its labels are unreadable, its entries count as bad.
+// decodeStream parses one stream. If its labels are unreadable, its entries count as
+// unreadable.
 func (a *answer) decodeStream(d *jsontext.Decoder) error {
 	index, first, count, bad := len(a.streams), len(a.entries), a.count, a.bad
 	known := false
@@ -234,7 +234,8 @@ func (a *answer) decodeEntry(d *jsontext.Decoder, stream int) error {
 	return err
 }
 
-// readPairs parses an object of strings, sorted by name. ok is false for another value.
+// readPairs parses an object of strings, and sorts it by name. ok is false if the next value
+// is not such an object.
 func (a *answer) readPairs(d *jsontext.Decoder) (pairs []pair, ok bool, err error) {
 	start := len(a.pairs)
 	ok = d.PeekKind() == '{'
@@ -262,7 +263,8 @@ func (a *answer) readPairs(d *jsontext.Decoder) (pairs []pair, ok bool, err erro
 	return pairs[:n:n], true, nil
 }
 
-// hashEntry identifies an entry, like Loki, by tenant, stream, time, line and structured metadata.
+// hashEntry returns a hash that identifies an entry. Like Loki, it uses the tenant, stream,
+// time, line and structured metadata. The hash is the same after a restart.
 func (a *answer) hashEntry(h *xxhash.Digest, tenant string, e *entry) uint64 {
 	var n [8]byte
 	put := func(b []byte) {

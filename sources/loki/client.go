@@ -70,7 +70,8 @@ func (c *client) sendQuery(ctx context.Context, q query, a *answer) *failure {
 	return f
 }
 
-// listStreams returns selectors of at most most streams with entries around time t.
+// listStreams returns selectors of the streams that have entries around time t. most is the
+// largest number of selectors.
 func (c *client) listStreams(ctx context.Context, selector string, t int64, most int) ([]string, *failure) {
 	values := url.Values{
 		"match[]": {selector},
@@ -89,7 +90,9 @@ func (c *client) listStreams(ctx context.Context, selector string, t int64, most
 	return exactSelectors(said.Data[:min(most, len(said.Data))]), nil
 }
 
-// exactSelectors returns selectors that each match only one stream, and none with more labels.
+// exactSelectors returns one selector for each stream, which matches only this stream. A
+// selector also requires the absence of labels, because another stream may have the same
+// labels and more.
 func exactSelectors(streams []map[string]string) []string {
 	names := map[string]bool{}
 	for _, labels := range streams {

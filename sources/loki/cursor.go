@@ -72,7 +72,8 @@ const (
 	lossGap        = "outage"     // the entries are older than maxBehind, because of an outage
 )
 
-// step makes one request and moves the cursor. Before it skips entries, it calls lose.
+// step makes one request and moves the cursor. It calls lose before it skips unread entries.
+// After a failure the cursor does not move.
 func (r *asker) step(ctx context.Context, c *cursor) *failure {
 	if len(c.split) > 0 {
 		return r.stepSplit(ctx, c)
@@ -99,7 +100,8 @@ func (r *asker) step(ctx context.Context, c *cursor) *failure {
 		last--
 	}
 	if last >= 0 && a.entries[last].ts > c.at {
-		c.at, c.limit = a.entries[last].ts, 0 // it is read again, because more entries may have the same time
+		// read the entries of this time again, because there may be more of them
+		c.at, c.limit = a.entries[last].ts, 0
 		return nil
 	}
 	switch {
@@ -129,7 +131,6 @@ func (r *asker) runQuery(ctx context.Context, q query) *failure {
 	return f
 }
 
-// raiseLimits slowly raises the limits that were reduced.
 func (r *asker) raiseLimits(q query, a *answer, took time.Duration) {
 	switch quick := took < r.cfg.Timeout/4; {
 	case !quick && q.limit > a.count:
@@ -179,7 +180,6 @@ func (r *asker) reduceRefused(c *cursor, q query, f *failure) *failure {
 	return f
 }
 
-// halveRange halves the time range of queries. It returns false if that is impossible.
 func (r *asker) halveRange(q query) bool {
 	r.span = max(min(r.span, q.to-q.from)/2, minSpan)
 	return q.to-q.from > minSpan
@@ -266,7 +266,6 @@ func cutSelector(logql string) (selector, pipeline string) {
 	return logql, ""
 }
 
-// lossPlace describes the place of lost entries.
 func lossPlace(logql string, t int64) string {
 	selector, _ := cutSelector(logql)
 	return time.Unix(0, t).UTC().Format(time.RFC3339Nano) + " " + shortenMessage(selector)

@@ -23,8 +23,10 @@ func newNaming(cfg Config, tenant string) naming {
 	return n
 }
 
-// labels returns the labels of a stream. A value comes from the first that exists of a label
-// renamed to the name, the label, metadata renamed to the name, and metadata of a name in wanted.
+// labels returns the labels of a stream. The value of the label with a name comes from the
+// first of the following that exists: a label that is renamed to the name, the label of that
+// name, structured metadata that is renamed to the name, and structured metadata of that name
+// if wanted contains the name.
 func (n naming) labels(stream, meta []pair, wanted map[string]bool) matcher.Labels {
 	out := make(matcher.Labels, len(stream)+1)
 	n.addLabels(out, stream, nil)
@@ -35,9 +37,10 @@ func (n naming) labels(stream, meta []pair, wanted map[string]bool) matcher.Labe
 	return out
 }
 
-// addLabels adds the labels that out lacks. wanted are the names that need no renaming; nil means
-// all. Metadata may hold content of the line, so the namespace, which shows the origin, comes from
-// metadata only with a renaming.
+// addLabels adds the labels that out lacks. wanted are the names that are accepted if the
+// configuration does not rename them; nil means all. The namespace shows the origin of a line,
+// but structured metadata may hold content of the line itself. Therefore addLabels takes the
+// namespace from metadata only if the configuration renames that metadata to it.
 func (n naming) addLabels(out matcher.Labels, from []pair, wanted map[string]bool) {
 	for _, name := range n.renamed {
 		i := slices.IndexFunc(from, func(p pair) bool { return string(p.name) == name })
@@ -58,7 +61,8 @@ func (n naming) isUseful(name []byte, wanted map[string]bool) bool {
 	return renamed || wanted[string(name)] && string(name) != "namespace"
 }
 
-// lokiLabel returns the label of streams in Loki that provides a label of rules, or "".
+// lokiLabel returns the name in Loki of a label that rules use. It returns "" if streams do
+// not have such a label.
 func (n naming) lokiLabel(name string) string {
 	for _, from := range n.renamed {
 		if n.to[from] == name {

@@ -114,7 +114,8 @@ func (p planner) makePlan(set *rules.Set, most int, filter bool) plan {
 	return out
 }
 
-// filterQueries queries the lines with one of the texts, in streams of one of the selectors.
+// filterQueries returns queries for the lines that contain one of the texts, in streams that
+// one of the selectors selects.
 func (p planner) filterQueries(selectors []rules.Selector, texts []text, most int) []string {
 	var out, filter []string
 	size := 0
@@ -137,7 +138,8 @@ func (p planner) filterQueries(selectors []rules.Selector, texts []text, most in
 	return out
 }
 
-// renderQuery queries the streams that one of the selectors selects; nil means any stream.
+// renderQuery renders the query for streams that one of the selectors selects. If selectors is
+// nil, the query is for all streams.
 func (p planner) renderQuery(selectors []rules.Selector, filter string) string {
 	var parts []string
 	for _, m := range p.selector.Matchers() {
@@ -182,7 +184,8 @@ func (p planner) commonConditions(selectors []rules.Selector) []condition {
 	return out
 }
 
-// wantedValues returns an expression of the allowed values for each restricted label.
+// wantedValues returns, for each label that the selector restricts, a regular expression of
+// the allowed values.
 func wantedValues(from rules.Selector) map[string]string {
 	out := map[string]string{}
 	for _, m := range from.Matchers() {
@@ -197,7 +200,6 @@ func wantedValues(from rules.Selector) map[string]string {
 	return out
 }
 
-// text is a text that a line contains.
 type text = literals.Text
 
 // textExpr returns a regular expression for a text. The group around the text keeps Loki's

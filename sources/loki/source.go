@@ -98,7 +98,6 @@ type Source struct {
 	status    sources.Status
 }
 
-// stream is one stream with the labels that rules see.
 type stream struct {
 	s           *matcher.Stream
 	selfWritten bool // whether this program wrote the stream
@@ -638,7 +637,6 @@ func (s *Source) minLateness(ts int64) string {
 	return late5m
 }
 
-// stream returns the stream of an entry, with the labels that rules see.
 func (s *Source) stream(a *answer, e *entry) *stream {
 	meta := 0
 	for _, p := range e.meta {

@@ -144,7 +144,6 @@ func (s *Events) updateStatus() {
 	st.Opened = st.Opened || st.Up
 }
 
-// advanceWatermark advances the watermark to the time up to which all namespaces were read.
 func (s *Events) advanceWatermark() {
 	s.mu.Lock()
 	at := s.readers[0].progress
@@ -177,14 +176,12 @@ func (s *Events) closeOldest() {
 	}
 }
 
-// eventPositions is the saved form of the positions.
 type eventPositions struct {
 	Namespaces map[string]eventPosition `json:"namespaces"` // positions by namespace; the empty name stands for all namespaces
 	Counts     []byte                   `json:"counts,omitempty"`
 	Losses     map[string]sources.Loss  `json:"losses,omitempty"`
 }
 
-// eventPosition is the position up to which Events of a namespace were read.
 type eventPosition struct {
 	Version string    `json:"version"` // version up to which Events were read; empty if none were read yet
 	At      time.Time `json:"at"`      // time at which Version was the newest version, to the minute
@@ -381,7 +378,6 @@ type event struct {
 	Source    eventSource    `json:"source"`
 }
 
-// eventReference names the object that an Event is about.
 type eventReference struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
@@ -428,7 +424,6 @@ func (e *event) newestTime(now time.Time) time.Time {
 	return times.Earlier(newest, now)
 }
 
-// line returns the line of the Event, and whether a value was truncated.
 func (e *event) line() (line string, truncated bool) {
 	short := func(s string, n int) string {
 		truncated = truncated || len(s) > n
@@ -478,7 +473,6 @@ func hashUID(uid string) uint64 {
 	return h.Sum64()
 }
 
-// get returns the count of an Event, or 0 if the Event is unknown.
 func (c eventCounts) get(uid string) int {
 	count, _ := c.Peek(hashUID(uid))
 	return int(count)

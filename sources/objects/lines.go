@@ -8,7 +8,6 @@ import (
 	"crowsnest/sources/internal/logline"
 )
 
-// subject is a kind of objects as the API server describes it.
 type subject struct {
 	resource kind
 	kind     string // kind of the objects, such as Machine

@@ -48,7 +48,6 @@ type object struct {
 	pairing *pairing
 }
 
-// condition is one entry of status.conditions.
 type condition struct {
 	kind, status, reason word
 	since                time.Time
@@ -101,7 +100,6 @@ func (o *object) followLast(last *object, t time.Time) {
 	}
 }
 
-// raw holds the fields of an API object that are read.
 type raw struct {
 	Metadata struct {
 		Name       string    `json:"name"`
@@ -244,7 +242,6 @@ func projectConditions(s rawStatus) (out []condition, cut bool) {
 	return out, false
 }
 
-// jsonMember returns a member of a JSON object, or nil if there is none.
 func jsonMember(in json.RawMessage, name string) json.RawMessage {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(in, &object) != nil {
@@ -253,7 +250,6 @@ func jsonMember(in json.RawMessage, name string) json.RawMessage {
 	return object[name]
 }
 
-// jsonString returns the value of a JSON string, or "" if in is not a string.
 func jsonString(in json.RawMessage) (s string) {
 	if json.Unmarshal(in, &s) != nil {
 		return ""
@@ -310,7 +306,6 @@ func projectContainer(c rawContainer) container {
 	return out
 }
 
-// leaseState is the known state of a Lease.
 type leaseState uint8
 
 const (
@@ -320,7 +315,6 @@ const (
 	leaseReleased                   // the Lease has no holder
 )
 
-// lease is the remembered part of a Lease.
 type lease struct {
 	holder      word
 	valid       time.Duration // duration for which a renewal is valid; zero if the Lease never becomes stale

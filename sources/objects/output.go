@@ -42,7 +42,6 @@ type stream struct {
 	status sources.StreamStatus // guarded by output.mu
 }
 
-// line is a line to be written.
 type line struct {
 	view      view
 	namespace string

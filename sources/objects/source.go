@@ -120,7 +120,6 @@ func (s *Source) Status() sources.Status {
 	return st
 }
 
-// updateStatus updates the status of the source after the status of a reader has changed.
 func (s *Source) updateStatus() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +185,6 @@ type kindPositions struct {
 
 const numbersOfFact = 4
 
-// saved is an object from the saved state.
 type saved struct {
 	facts []fact
 	since time.Time // start of the phase of the object

@@ -133,12 +133,10 @@ func (r *ComplaintReader) describe(c *Complaint, red *redact.Redactor) {
 	}
 }
 
-// objectHash returns a hash of the object that the last line names.
 func (r *ComplaintReader) objectHash() uint64 {
 	return xxhash.Sum64String(r.read.Message + "\xff" + r.read.Error + "\xff" + r.object(r.first))
 }
 
-// texts returns the truncated message and the truncated error of the last line.
 func (r *ComplaintReader) texts() (message, err string) {
 	return firstLine(r.read.Message, maxMessage), firstLine(r.read.Error, maxError)
 }

@@ -169,7 +169,6 @@ func (f *Finder) countLines(s *stream, hits []matcher.Hit, lines []matcher.Compl
 	}
 }
 
-// countLine counts a line that matches no rule, if the line reports an error.
 func (f *Finder) countLine(s *stream, l *matcher.Complaint) {
 	text := l.Line
 	if l.LineNumber == 1 { // the first line cannot continue another line
@@ -234,7 +233,6 @@ func (f *Finder) newPattern(c *Complaint, s *stream, l *matcher.Complaint) *patt
 	return p
 }
 
-// streamNumber returns the number of a stream. A new stream gets the next number.
 func (f *Finder) streamNumber(s *stream) int {
 	n, ok := f.numbers[s.name]
 	if !ok {

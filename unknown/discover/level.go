@@ -43,7 +43,6 @@ func levelOf(word string) (Level, bool) {
 	return levelUnknown, false
 }
 
-// klogLevel returns the level for the first letter of a klog header.
 func klogLevel(c byte) Level {
 	switch c {
 	case 'I':

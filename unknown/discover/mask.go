@@ -183,7 +183,6 @@ func shapeOf(word string) (s shape) {
 // maxFixed is the greatest length of a word of prose. Longer words are names or data.
 const maxFixed = 48
 
-// classify returns the placeholder for a word, or "" if the word is fixed.
 func classify(word string) string {
 	s := shapeOf(word)
 	switch {

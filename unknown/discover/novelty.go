@@ -129,7 +129,6 @@ func (f *Finder) rateNovelty(all []*group) {
 	}
 }
 
-// ranFor returns the time from the first to the last line of the components in the group.
 func (g *group) ranFor() time.Duration {
 	var out component
 	for _, c := range g.owners {

@@ -118,7 +118,6 @@ func (p *pattern) severity() int {
 	return p.Words
 }
 
-// patterns holds the patterns of the lines that have been read.
 type patterns struct {
 	limit int
 	byKey map[uint64]*pattern // patterns by key; several keys may refer to the same pattern

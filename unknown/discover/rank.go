@@ -143,7 +143,6 @@ func (p *pattern) export(counts *pattern) Pattern {
 	}
 }
 
-// stated returns t in UTC, or nil if t is zero.
 func stated(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -227,7 +226,6 @@ func (p *pattern) causes() (n int) {
 	return n
 }
 
-// rate computes the points of a group and the reasons for them.
 func (f *Finder) rate(g *group) {
 	slices.SortFunc(g.members, func(a, b *pattern) int {
 		return cmp.Or(cmp.Compare(b.points(), a.points()), cmp.Compare(b.count, a.count), strings.Compare(string(a.template+a.err), string(b.template+b.err)))
@@ -272,12 +270,10 @@ func (f *Finder) rate(g *group) {
 	g.addPoints(perStream*math.Log10(float64(len(g.all.streams))), "%d streams", len(g.all.streams))
 }
 
-// frequency returns the points for the number of lines.
 func (g *group) frequency() float64 {
 	return min(perLine*math.Log10(float64(g.all.count)), maxFrequency)
 }
 
-// addPoints adds points and the reason for them.
 func (g *group) addPoints(points float64, why string, args ...any) {
 	if g.base += points; points != 0 {
 		g.why = append(g.why, fmt.Sprintf(why, args...)+fmt.Sprintf(" %+.1f", points))

@@ -44,10 +44,8 @@ var (
 	levelKeys   = []string{"level", "lvl", "severity", "levelname", "log.level"}
 )
 
-// typeKey is the field that contains the type of an event.
 const typeKey = "type"
 
-// readLine parses a line without its envelope.
 func (r *lineReader) readLine(line string) parsedLine {
 	return r.read(line, 2)
 }
@@ -100,7 +98,6 @@ func (r *lineReader) parse(line, whole string) parsedLine {
 	return r.plain(line, whole)
 }
 
-// reset makes r.fields read another line.
 func (r *lineReader) reset(line string) {
 	r.line = append(r.line[:0], line...)
 	r.fields.Reset(r.line)
@@ -115,7 +112,6 @@ func (r *lineReader) lookup(names []string) (string, bool) {
 	return "", false
 }
 
-// moduleKeys are the fields that name the module of a program.
 var moduleKeys = []string{"controller", "logger", "component"}
 
 // module returns the module that wrote a line, which is a controller, a logger or a source

@@ -72,7 +72,6 @@ var endings = []string{
 	"panic: ", "observed a panic",
 }
 
-// ends reports whether a text says that the program or a part of it ended.
 func ends(text string) bool {
 	text = strings.ToLower(text)
 	return containsAny(text, endings) && !containsAny(text, aborted)

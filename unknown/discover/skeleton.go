@@ -95,7 +95,6 @@ const (
 	quietFor  = 10 * time.Minute
 )
 
-// writer writes one rule.
 type writer struct {
 	strings.Builder
 	s            *RuleSkeleton
@@ -156,7 +155,6 @@ func (w *writer) head() {
 
 func minutes(d time.Duration) string { return strconv.Itoa(int(d.Minutes())) + "m" }
 
-// simple reports whether one text is enough to match the line.
 func (p *Proposal) simple() bool { return len(p.Texts) == 1 && p.Regex == "" && p.Field == "" }
 
 func (w *writer) match() {
@@ -250,7 +248,6 @@ func (w *writer) input(sep, line, place string) string {
 	return fmt.Sprintf("{at: %s, line: %s%s}", sep, text, more)
 }
 
-// firing writes the alerts that fire when the rule does.
 func (w *writer) firing(alerts ...string) string {
 	at := "30s"
 	if w.repeats {
@@ -276,7 +273,6 @@ func (w *writer) alert(place, value string, count int) string {
 // quoted writes a text in double quotes. YAML understands Go's escapes.
 func quoted(s string) string { return strconv.Quote(s) }
 
-// single writes a text in single quotes.
 func single(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
 // Distinct drops skeletons whose rule matches the same lines as the rule of an earlier

@@ -39,7 +39,6 @@ var wordList string
 // end by themselves.
 var complaints = parseWords(wordList)
 
-// rating is the rated meaning of a word.
 type rating struct {
 	weight   weight
 	patience patience

@@ -22,7 +22,6 @@ type alert struct {
 	Patterns []uint64    `json:"patterns"` // keys of the patterns; the first one made the alert fire
 }
 
-// fire opens the alert of the component in which f was found.
 func (s *Sentinel) fire(f *finding, now int64) episodes.Episode {
 	c := f.component
 	c.alert = &alert{StartsAt: f.since(), FiredAt: now, Last: f.pattern.Last, Cause: f.cause, Patterns: []uint64{f.pattern.Key}}

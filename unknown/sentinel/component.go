@@ -41,7 +41,6 @@ type component struct {
 	last           int64                  // time at which the component's last alert fired
 }
 
-// podSeen is a pod, with the time since which its lines are read.
 type podSeen struct {
 	Name  string `json:"name"`
 	Since int64  `json:"since"`

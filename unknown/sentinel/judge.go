@@ -163,7 +163,6 @@ func (s *Sentinel) Evaluate(now time.Time, proof Proof) []episodes.Episode {
 	return changed
 }
 
-// complaining yields the components that have patterns of complaints.
 func (s *Sentinel) complaining() func(yield func(*component) bool) {
 	return func(yield func(*component) bool) {
 		for _, group := range s.components {

@@ -150,7 +150,6 @@ func (p *pattern) needs() chain {
 	return persistentWarning
 }
 
-// urgent reports whether the pattern is an error by its level or by its words.
 func (p *pattern) urgent() bool { c := p.complaint(); return c.Urgent() }
 
 func (p *pattern) complaint() discover.Complaint {

@@ -132,7 +132,6 @@ func New(cfg Config) *Sentinel {
 	return s
 }
 
-// dropped releases the resources of a component that was forgotten.
 func (s *Sentinel) dropped(c *component) {
 	c.gone = true
 	if c.alert != nil {
@@ -237,7 +236,6 @@ func (s *Sentinel) line(n *note, x *matcher.Complaint, now int64) {
 	n.component.resize(p)
 }
 
-// ignoresText reports whether the configuration excludes a line of a component.
 func (s *Sentinel) ignoresText(c *component, line string) bool {
 	lower := ""
 	for i := range s.cfg.Ignore {

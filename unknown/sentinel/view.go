@@ -264,7 +264,6 @@ func (s *Sentinel) weak(found []finding, n int, why string) []Unknown {
 	return out
 }
 
-// held describes the failures of a component that has no alert.
 func (s *Sentinel) held(found []finding, now int64) Unknown {
 	var keys []uint64
 	for i := range found[:min(len(found), maxOfAlert)] {

@@ -142,7 +142,6 @@ func (l *Loop[T]) acceptsCanary(ctx context.Context) (bool, Answer) {
 	return a.Err == nil, a
 }
 
-// post sends one request. It records the items that were accepted.
 func (l *Loop[T]) post(ctx context.Context, items []item[T]) Answer {
 	if !l.isLeading() { // another process may have become the leader in the meantime
 		return Answer{Reason: ReasonConnection, Err: errNotLeading}

@@ -131,7 +131,6 @@ func Post(ctx context.Context, client *http.Client, target Target, body []byte) 
 	return target.parseResponse(resp, said), resp.StatusCode, resp.Header
 }
 
-// parseResponse returns the answer for a response. said is the start of its body.
 func (t Target) parseResponse(resp *http.Response, said []byte) Answer {
 	a := Answer{Reason: ReasonOf(resp.StatusCode)}
 	switch a.Reason {

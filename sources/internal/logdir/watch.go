@@ -2,7 +2,6 @@ package logdir
 
 import "sync"
 
-// hints collects the names of directories in which something changed.
 type hints struct {
 	kick func()
 	mu   sync.Mutex

@@ -19,7 +19,6 @@ import (
 // an unreadable file is skipped.
 const awayAfter = 2 * time.Second
 
-// directory holds the files in the directory of a stream.
 type directory struct {
 	*opener
 	heads        map[string]*head

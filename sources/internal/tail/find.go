@@ -150,7 +150,6 @@ func (tr *tree) hasChanged(f *logdir.Dir, now time.Time) bool {
 	return tr.lister.returned.Swap(false) || err != nil || changed
 }
 
-// list returns the content of a directory, and watches it.
 func (tr *tree) list(f *logdir.Dir, dir string, now time.Time, w *logdir.Watcher) ([]logdir.Entry, error) {
 	type result struct {
 		listing *logdir.Listing

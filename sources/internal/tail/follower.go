@@ -330,7 +330,6 @@ func (c *follower) maybeCloseIdle() {
 	c.cur, c.next = nil, nil
 }
 
-// publish updates the part of the follower that other goroutines read.
 func (c *follower) publish() {
 	if c.err != nil {
 		c.recordStall(c.now, c.err.Error())
@@ -548,7 +547,6 @@ func (c *follower) mayLeave() bool {
 	return c.now.Sub(c.nextSince) >= grace
 }
 
-// switchFile switches from cur to the next file. It reports whether there is one.
 func (c *follower) switchFile(w *worker) bool {
 	f := c.cur
 	c.finishLine(f, w)

@@ -31,7 +31,6 @@ var (
 	errMoved = errors.New("another file has its name now")
 )
 
-// unreadError is the error of a file that was found but could not be opened.
 type unreadError struct {
 	m   member
 	err error
@@ -144,7 +143,6 @@ func (o *opener) close(f *file) {
 	f.win = nil
 }
 
-// read reads a block of the file f into the buffer of w.
 func (o *opener) read(f *file, w *worker) (data []byte, end bool, err error) {
 	if err := o.tree.root.InjectFault("read", o.relativePath(f.name)); err != nil {
 		return nil, false, err

@@ -41,7 +41,6 @@ func (b *beat) isHung(ticks int) bool {
 	return b.ticks >= ticks
 }
 
-// worker is one reading goroutine and its buffers.
 type worker struct {
 	beat     beat
 	buf      []byte

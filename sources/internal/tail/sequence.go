@@ -244,7 +244,6 @@ func (s *sequence) setNext(ms []member) {
 	}
 }
 
-// nothingNext reports whether nothing was written to the files after cur.
 func (s *sequence) nothingNext() bool {
 	switch {
 	case len(s.next) == 0:
@@ -264,7 +263,6 @@ func (s *sequence) nothingNext() bool {
 	return fi.Size() == 0
 }
 
-// closedUnchanged reports whether the files that were closed while idle are unchanged.
 func (s *sequence) closedUnchanged() bool {
 	return !slices.ContainsFunc(s.closedIdle, func(f *file) bool {
 		fi, err := s.tree.root.Lstat(s.relativePath(f.name))

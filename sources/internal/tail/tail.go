@@ -94,7 +94,6 @@ type Stream struct {
 	Failed error
 }
 
-// tree is the state of one Finder.
 type tree struct {
 	find          Finder
 	root          *logdir.Root
@@ -234,7 +233,6 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	return nil
 }
 
-// signal wakes the receiver of c, unless a wake-up is pending.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -484,7 +484,6 @@ const (
 	behind = 16 << 10
 )
 
-// window is a part of a file that is kept in memory.
 type window struct {
 	buf  []byte
 	from uint64

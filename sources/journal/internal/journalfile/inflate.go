@@ -25,7 +25,6 @@ const (
 	lz4Head       = 8 // length of the field with the uncompressed size
 )
 
-// inflater decompresses data. The zero value is ready.
 type inflater struct {
 	out  []byte
 	zstd *zstd.Decoder
