@@ -177,8 +177,7 @@ func (a *armedKeys) muteSharing(key string, t int64, loose bool) {
 	}
 }
 
-// countEvicted counts an armed key that was dropped to make room. The engine cannot notice the silence of a dropped
-// key.
+// countEvicted counts an armed key that was evicted, because the engine can no longer notice its silence.
 func (a *armedKeys) countEvicted(_ string, k *armedKey, party string) {
 	if !k.disarmed {
 		a.rs.limits.countLost(a.rs, party, EvictedArmed)

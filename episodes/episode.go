@@ -73,10 +73,10 @@ type Episode struct {
 	Inhibit bool
 
 	StartsAt time.Time // time of the trigger that opened the episode; with `silent`, the time when the silence became a failure
-	FiredAt  time.Time // time by the clock when the engine concluded that the episode fires; zero while pending
+	FiredAt  time.Time // the clock's time when the engine concluded that the episode fires; zero while pending
 	LastSeen time.Time // time of the newest trigger
 	EndsAt   time.Time // event time of the end; zero while open
-	// Concluded is the time by the clock when the end was concluded. It is zero while the episode is open.
+	// Concluded is the clock's time when the end was concluded. It is zero while the episode is open.
 	Concluded time.Time
 	// Restored is set while the state is one that an earlier process concluded and that was read from a snapshot. The
 	// times do not show this, because the clock may have been changed since then.

@@ -64,7 +64,7 @@ func (j *journal) touchOverflow(o *overflow) {
 	}
 }
 
-// touchAll marks every firing episode of the rules.
+// touchAll schedules every firing episode of the rules for the next update.
 func (j *journal) touchAll(order []*ruleState) {
 	for _, rs := range order {
 		for _, ep := range rs.sortedEpisodes() {

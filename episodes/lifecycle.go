@@ -204,7 +204,7 @@ func (ep *episode) startAt(trig *window.Trigger) {
 	}
 	ep.resetTriggers(window.Times{trig.T})
 	if trig.T == in.Hit.T {
-		ep.moved = in.Moved // Episode.StartsAt keeps the time that the line states
+		ep.moved = in.Moved // makes Episode.StartsAt the time that the line states
 	}
 	ep.lastID, ep.written = trig.Line.ID, trig.Line.T
 	ep.first = in.CopyText(trig.SampleLine())

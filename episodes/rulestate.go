@@ -153,7 +153,7 @@ func (rs *ruleState) hitClears(ep *episode, values []redact.Text) window.Clears 
 	} else {
 		key, missing = rs.clear.joinKey(values, rs.in.Who)
 	}
-	if known, ok := rs.clear.get(key, values); ok && !missing { // clear lines have all values of `same`, so they apply to no key that lacks one
+	if known, ok := rs.clear.get(key, values); ok && !missing { // a clear line always has all values of `same`, so it cannot apply to a key that lacks a value
 		return known
 	}
 	return window.NoClears()

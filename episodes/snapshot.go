@@ -275,7 +275,7 @@ func (v *restorer) restoreRule(rs *ruleState, r saved.Rule) {
 	}
 	for _, s := range r.Open {
 		if len(s.Values) != len(rs.rule.By) || State(s.State) != StatePending && State(s.State) != StateFiring {
-			continue // this entry was not written by this program
+			continue // skips an entry that this program cannot have written
 		}
 		if !v.runGuarded(rs, v.now, func() { v.restoreOpen(rs, r.CapturedNames, s) }) {
 			v.runGuarded(rs, v.now, func() { v.restoreOpen(rs, r.CapturedNames, s.WithoutInternals()) })
@@ -355,7 +355,7 @@ func (v *restorer) restoreEpisode(rs *ruleState, names []string, s saved.Episode
 func (v *restorer) restoreArmed(a *armedKeys, r saved.Rule) {
 	for _, s := range r.Armed {
 		if len(s.Values) != len(a.rs.rule.By) {
-			continue // this entry was not written by this program
+			continue // skips an entry that this program cannot have written
 		}
 		who := v.in.SavedIdentity(v.s.Identity, s.Identity)
 		k := &armedKey{
@@ -372,7 +372,7 @@ func (v *restorer) restoreLapses(rs *ruleState, r saved.Rule) {
 	for _, s := range r.Lapses {
 		ts := window.UnpackTimes(s.Times)
 		if len(s.Values) != len(rs.rule.By) || len(ts) == 0 {
-			continue // this entry was not written by this program
+			continue // skips an entry that this program cannot have written
 		}
 		ep := v.restoreEpisode(rs, r.CapturedNames, s)
 		ep.times = nil

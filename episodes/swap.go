@@ -68,7 +68,7 @@ func (rs *ruleState) relabel(now int64) {
 		ep.computeLabels()
 		rs.markUnsettled()
 		if ep.print == before.Fingerprint {
-			rs.journal.markContinued(ep) // its annotations may have changed
+			rs.journal.markContinued(ep) // the annotations of the alert may have changed
 			continue
 		}
 		ep.history.addEvent(Event{At: instant.ToTime(now), Kind: EventRenamed})

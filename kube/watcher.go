@@ -251,7 +251,7 @@ func (w *Watcher) handleOutcome(err error) time.Duration {
 		// The server answers, so earlier failures are no reason to wait.
 		w.version, wait, lasting = "", max(pause.Backoff(FirstRetry, SlowRetry, alike), time.Second), alike > 2
 	case code == http.StatusUnauthorized && tries == 1:
-		wait, lasting = FirstRetry, false // the next request reads the credentials again
+		wait, lasting = FirstRetry, false // the next request reads the credentials again, so there is no reason to wait long
 	case synced && code == http.StatusForbidden && alike <= earlyRefusals:
 		wait, lasting = pause.Backoff(FirstRetry, SlowRetry, alike), false
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:

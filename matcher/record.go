@@ -125,8 +125,8 @@ func (rec *record) isContinuedBy(text []byte, m moment) (more, last bool) {
 	return more, more && !opensBlock(text)
 }
 
-// inPanic reports whether the Go runtime writes such a line after the first line of a panic. Only lines that do not
-// begin with a tab are passed. They state a signal, a goroutine or a function, or are empty.
+// inPanic reports whether a line that does not begin with a tab can follow the first line of a Go panic. The Go runtime
+// writes a signal, a goroutine, a function or an empty line there.
 func inPanic(text []byte) bool {
 	if len(text) == 0 || opensGoroutine(text) {
 		return true

@@ -59,7 +59,7 @@ func (t *valueReader) isProse(v value, p span) bool {
 	case v.key.class == strongKey:
 		return strings.EqualFold(t.name(v.key), "pass") && smallNumber().MatchString(text)
 	case v.key.quoted && isBlank(before):
-		return more // the key ends a quoted sentence, as in "Invalid credentials"
+		return more // the key is the end of a quoted sentence, as in "Invalid credentials"
 	case v.key.quoted && before != '/':
 		return false // a secret in "token": x, but not in 'namespace/my-token': not found
 	case len(text) < 4, isWord(text), equalsAny(previous.String(), "unexpected", "expected", "illegal"): // the words of the last condition come from parsers, as in: unexpected token: x

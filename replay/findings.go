@@ -86,8 +86,8 @@ const excerptLength = 10 * time.Minute
 // lines. For example, one conflict does not show a storm of conflicts.
 const evidenceShare = 10
 
-// earliestEnd returns the time at which the first of the inputs with lines of the rule ends, and the total number of
-// lines of these inputs. Both are zero if the end of an input is not known.
+// earliestEnd returns the earliest end of the inputs that have lines of the rule, and the total number of lines of
+// these inputs. Both are zero if one of the inputs has no known end.
 func (s *shownRule) earliestEnd(outcomes []Outcome) (end time.Time, lines int64) {
 	for _, input := range s.inputs {
 		if input >= len(outcomes) || outcomes[input].Until.IsZero() {

@@ -82,7 +82,7 @@ func (s *session) loseSource(lost bool, labels matcher.Labels) {
 			x.lost = lost
 		}
 	}
-	s.advanceWatermark() // a restored source immediately has read all lines
+	s.advanceWatermark() // a restored source has no backlog
 }
 
 // openRecord is a stream whose newest record may continue in the next line.
@@ -215,6 +215,6 @@ func (s *session) restartEngine() error {
 	resolved := s.resolved
 	s.evaluateEngine()
 	s.resolved = resolved // discards the repeated notifications of resolved alerts
-	s.advanceWatermark()  // all sources immediately have read all lines
+	s.advanceWatermark()  // the sources have no backlog after a restart
 	return nil
 }

@@ -35,7 +35,7 @@ func (u *timeless) moveUndated(hits []matcher.Hit) {
 	}
 }
 
-// isTimeless reports whether t comes from no timestamp.
+// isTimeless reports whether t is a time that stands in no line.
 func (u *timeless) isTimeless(t time.Time) bool { return len(u.moments) > 0 && u.moments[t.UnixNano()] }
 
 // isUndated reports whether a line of an episode has no timestamp, so that the duration of the episode is not known.

@@ -50,8 +50,8 @@ func condOfAlternate(re *syntax.Regexp) *Cond {
 	return out
 }
 
-// sequence collects the members of a concatenation. Adjacent members that together match few texts are combined into
-// these texts. The condition stays exact as long as there is nothing but gaps between its members.
+// sequence derives the condition of a concatenation from its members. Adjacent members that together match few texts
+// are combined into these texts. The condition is exact if its members are separated only by gaps.
 type sequence struct {
 	conds    []*Cond
 	exact    bool

@@ -11,8 +11,8 @@ import (
 // MinRun is the minimum number of consecutive letters in a text that counts as characteristic.
 const MinRun = 3
 
-// Runs is an expression that also reports where its own texts were found. These texts are its runs, which are the
-// longest sections of the expression without a part of variable length. In
+// Runs is an expression that also reports where its literal texts were found. A run is a section of the expression that
+// contains no part of variable length and is as long as possible. In
 //
 //	Pod "(?P<pod>[^"]+)" (?:was|is) not ready.*again
 //
@@ -109,7 +109,7 @@ func (r *Runs) captureRun(run *syntax.Regexp, n *int) *syntax.Regexp {
 	return &syntax.Regexp{Op: syntax.OpCapture, Flags: run.Flags, Name: fmt.Sprint(runName, *n), Sub: []*syntax.Regexp{run}}
 }
 
-// isRigid reports whether re consists only of its own texts. It contains no part of variable length and no part that
+// isRigid reports whether re consists only of literal text. It contains no part of variable length and no part that
 // matches any character.
 func isRigid(re *syntax.Regexp) bool {
 	switch re.Op {

@@ -41,8 +41,8 @@ const (
 // previous class is the reserve of the class.
 type Bounds [Classes]Load
 
-// NewBounds returns the bounds of a pool that has a reserve for infrastructure. Critical rules have a reserve of an
-// additional quarter.
+// NewBounds returns the bounds of a pool with a reserve for infrastructure. Critical rules get a quarter more than
+// ordinary rules, both in the ordinary part and in the reserve.
 func NewBounds(ordinary, infrastructure Load) (b Bounds) {
 	for by := range ordinary {
 		sum := 0
@@ -54,8 +54,8 @@ func NewBounds(ordinary, infrastructure Load) (b Bounds) {
 	return b
 }
 
-// ReserveQuarter returns the bounds of a pool in which infrastructure has a reserve of an additional quarter. Critical
-// rules have no reserve.
+// ReserveQuarter returns the bounds of a pool with a reserve for infrastructure, which is a quarter of the ordinary
+// load. Critical rules have no reserve.
 func ReserveQuarter(ordinary Load) Bounds {
 	all := Load{ordinary[0] + ordinary[0]/4, ordinary[1] + ordinary[1]/4}
 	return Bounds{ordinary, ordinary, all, all}

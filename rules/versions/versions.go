@@ -95,7 +95,7 @@ func CheckBounded(constraint string) error {
 	return nil
 }
 
-// checkGroup checks the comparators between two ||.
+// checkGroup checks a group of comparators, which || separates from other groups.
 func checkGroup(group string, from int) error {
 	bounds := versionBounds{}
 	for at := 0; at < len(group); {

@@ -12,8 +12,8 @@ import (
 	"crowsnest/internal/quota"
 )
 
-// Span is the time between the start and the end of a notified alert. Concluded is the time by the clock when the
-// engine concluded the end.
+// Span is the time for which an alert was notified as firing, from the start to the end of the episode. Concluded is
+// the clock's time when the engine concluded the end.
 type Span struct{ From, To, Concluded int64 }
 
 // Limits of the remembered spans.

@@ -97,8 +97,8 @@ type lineTimes struct {
 	dropped int // number of dropped times at the start of all
 }
 
-// maxLines returns the maximum number of lines that are kept for a key. This is rules.MaxHits, the number of lines that
-// can be shown, or `count` if that is larger.
+// maxLines returns the maximum number of lines that are kept for a key. This is rules.MaxHits or `count`, whichever is
+// larger.
 func maxLines(r *rules.Rule) int { return max(rules.MaxHits, r.Count) }
 
 // liveTimes returns the times that are not dropped. The slice is valid until the next change.

@@ -275,8 +275,8 @@ func pairAfterText(b []byte) bool {
 	return len(key) > 0
 }
 
-// pairsFollow reports whether the text after a klog header consists of a quoted message and key=value pairs. klogr
-// writes a logger name before them.
+// pairsFollow reports whether the text after a klog header consists of a quoted message and key=value pairs. With
+// klogr, a logger name precedes them.
 func pairsFollow(body []byte) bool {
 	k := bytes.IndexByte(body, '"')
 	if k <= 0 {

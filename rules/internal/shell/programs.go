@@ -16,7 +16,7 @@ type reader struct {
 	skip     int      // number of operands before the code
 	operands int      // number of operands that are code, or -1 if all of them are
 	input    bool     // whether the program executes its standard input if it has no operand
-	scripted bool     // whether the operands after the code are its parameters $0, $1 and so on
+	scripted bool     // whether the operands after the code become its parameters $0, $1 and so on
 }
 
 // longValued lists the long options that take a value, for all programs of this file.
