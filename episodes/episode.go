@@ -78,8 +78,8 @@ type Episode struct {
 	EndsAt   time.Time // event time of the end; zero while open
 	// Concluded is the clock's time when the end was concluded. It is zero while the episode is open.
 	Concluded time.Time
-	// Restored is set while the state is one that an earlier process concluded and that was read from a snapshot. The
-	// times do not show this, because the clock may have been changed since then.
+	// Restored is set while the state is the one that an earlier process saved in a snapshot. The times do not show
+	// this, because the clock may have been changed since then.
 	Restored bool
 	Written  time.Time   // event time of the line that made the episode fire, from which the latency is computed
 	Count    int64       // number of lines since the start of the window that opened the episode

@@ -131,7 +131,6 @@ func (rs *ruleState) openEpisode(values []redact.Text, trig *window.Trigger, now
 	ep.armDeadline()
 }
 
-// newEpisode returns an episode for the key of the hit that begins with a trigger.
 func (rs *ruleState) newEpisode(values []redact.Text, trig *window.Trigger) *episode {
 	in := &rs.in
 	ep := &episode{

@@ -135,7 +135,6 @@ func (q *query) filterNot(not rules.Matcher) {
 	q.filters = append(q.filters, out...)
 }
 
-// collectExtractions collects the groups and fields that must be extracted from the line.
 func (q *query) collectExtractions(m *rules.Matcher, top bool) {
 	if m.Regex != nil {
 		q.visitGroups(m.Regex)

@@ -422,7 +422,6 @@ func newDecoder(body io.Reader) decoder {
 	return decoder{json.NewDecoder(b), b}
 }
 
-// decodeNext decodes the next value, which may have up to maxObject bytes.
 func (d decoder) decodeNext(out any) error {
 	d.budget.left = maxObject
 	return d.Decode(out)

@@ -85,7 +85,6 @@ func (s *Standby) Run(ctx context.Context) {
 	}
 }
 
-// pollOnce sends one poll to the leader and stores the data in the response.
 func (s *Standby) pollOnce(ctx context.Context, leader Record) error {
 	h, packed, err := s.sendPoll(ctx, leader)
 	if err != nil {

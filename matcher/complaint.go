@@ -141,7 +141,6 @@ func newVerdict(bad bool) verdict {
 	return harmless
 }
 
-// hasComplaintWord reports whether a line contains a word of a complaint near its beginning.
 func (r *run) hasComplaintWord(text []byte) bool {
 	head := text[:min(len(text), wordWithin)]
 	if errorWord.Index(head) >= 0 || errorCapitals.Index(head) >= 0 {

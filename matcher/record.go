@@ -79,7 +79,6 @@ func (r *run) acceptLine(k int, text []byte, m moment) {
 	r.extendRecord(k, text, m, false)
 }
 
-// opensRecord reports whether a line may be the first line of a record.
 func opensRecord(text []byte) bool {
 	if len(text) < 2 || len(text) >= maxRecordBody {
 		return false

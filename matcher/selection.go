@@ -15,7 +15,7 @@ const maxSelections = 1024
 // selection is the prepared set of parts that may apply to a stream. Streams with the same parts share it. It is
 // immutable except for its finder.
 type selection struct {
-	rules []*rules.Rule // rules of which a step is among the parts
+	rules []*rules.Rule // rules that have a step among the parts
 	parts []*part
 
 	finder finder

@@ -73,7 +73,6 @@ func (sc *scanner) hideInURL(word string) string {
 	return word
 }
 
-// isCodedInURL reports whether a text is percent-encoded and contains a secret.
 func (sc *scanner) isCodedInURL(s string) bool {
 	text, coded := decodePercent(s)
 	return coded && sc.inner(text) != text

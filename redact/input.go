@@ -141,7 +141,6 @@ func (t *input) openingQuote(i int) (quote, n int) {
 	return i + n, n
 }
 
-// quotedAt returns the text in the quotes at i, or an empty span if there are none.
 func (t *input) quotedAt(i int) span {
 	if quote, n := t.openingQuote(i); quote >= 0 {
 		return t.quoted(quote, n)
@@ -216,7 +215,6 @@ func (t *input) trimBackslashes(from, end int) int {
 	return t.back(end, end-from, escapes)
 }
 
-// isKeyAfter reports whether a key and its separator are at i.
 func (t *input) isKeyAfter(i int) bool {
 	s, n := t.s, 0
 	for i < len(s) && (s[i] == '\\' || s[i] == '"' || s[i] == ' ') && n < 8 {

@@ -229,7 +229,6 @@ func isShouted(s string) bool {
 	return !strings.ContainsAny(s, lowers) && strings.ContainsAny(s, capitals)
 }
 
-// isCamel reports whether a name is written in camel case, such as apiKey.
 func isCamel(s string) bool {
 	return strings.ContainsAny(s[1:], capitals) && strings.ContainsAny(s, lowers) && strings.IndexByte(s, ' ') < 0
 }

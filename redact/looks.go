@@ -169,7 +169,6 @@ type foldedWord struct {
 // String returns the word, or "" for a word that is longer than every word in the vocabularies.
 func (w *foldedWord) String() string { return string(w.letters[:w.n]) }
 
-// lastWordOf returns the last word of a text and the text before it.
 func lastWordOf(text string) (word foldedWord, rest string) {
 	to := len(text)
 	for to > 0 && strings.IndexByte(" \t\"'`\\:=([{,", text[to-1]) >= 0 {

@@ -42,7 +42,6 @@ func (t *valueReader) keyValue(i, next int) span {
 
 var version = lazily(`^v?[0-9]+\.[0-9]`)
 
-// refuses reports whether the text around a key shows that its value is not a secret.
 func (t *valueReader) refuses(v value) bool {
 	before := t.byteAt(v.key.from - 1)
 	switch v.key.class {

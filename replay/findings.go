@@ -235,7 +235,6 @@ func missingSteps(r *rules.Rule, seen uint64) string {
 	return fmt.Sprintf("alerts if its %d lines come in order, for one failure, within %s", len(r.Steps), durationText(r.Within))
 }
 
-// summarizeTexts lists the texts that a line must contain.
 func summarizeTexts(m *rules.Matcher) string {
 	if texts := matcherTexts(m); len(texts) > 0 {
 		return "`" + strings.Join(texts, "`, `") + "`"
@@ -358,7 +357,6 @@ func joinFindings(all []Finding) (out []Finding) {
 // moreSpecial reports whether b reads the logs of every program and a does not.
 func moreSpecial(a, b *rules.Rule) bool { return isGeneral(b) && !isGeneral(a) }
 
-// isGeneral reports whether a rule reads the logs of every program.
 func isGeneral(r *rules.Rule) bool {
 	return r.From.Matches(map[string]string{"container": "\x00", "namespace": "\x00", "pod": "\x00"}, false)
 }

@@ -162,7 +162,6 @@ func runSafely(set *rules.Set, prog *matcher.Program, t rules.Test) (failures []
 	return runTest(set, prog, t)
 }
 
-// runTest runs a test. It returns a text for each difference from the test's expectations.
 func runTest(set *rules.Set, prog *matcher.Program, t rules.Test) []string {
 	steps, causes := testSteps(t), causeStubs(t)
 	s := newSession(withStubs(set, causes), prog, testStart, episodes.Config{}, testSources(t, steps)...)

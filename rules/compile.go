@@ -163,7 +163,6 @@ func (c *compiler) compileTrigger() {
 	}
 }
 
-// compilePart compiles the matcher of one part of a rule.
 func (c *compiler) compilePart(p *Parts, keys *strictyaml.Keys, name string, in In) Matcher {
 	before := len(c.problems.Errors())
 	m := c.compileMatcher(p, keys, name, in)

@@ -158,7 +158,6 @@ func (f *form) ruleText() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// checkDefaults checks the label names and `verified` in `defaults`.
 func checkDefaults(d *Document) {
 	d.checkVerified(d.pack.Defaults.Verified)
 	keys := &d.pack.Defaults.Keys

@@ -11,7 +11,6 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// parseOverrides decodes a file of overrides and checks each entry.
 func (d *Document) parseOverrides(doc *strictyaml.Document) {
 	d.overrides, d.start = &OverridesFile{}, doc.Start()
 	d.problems = append(d.problems, doc.Decode(d.overrides)...)
@@ -72,7 +71,8 @@ func (d *Document) checkOverride(e *OverrideSyntax) {
 	}
 }
 
-// ruleGlob returns the glob of an override. With the prefix `pack:` it matches names of packs instead of rules.
+// ruleGlob returns the glob of an override without the prefix `pack:`. With the prefix, the glob is for names of packs,
+// otherwise for names of rules.
 func ruleGlob(rule string) string { return strings.TrimPrefix(rule, "pack:") }
 
 func (e *OverrideSyntax) appliesTo(alert, pack string) bool {

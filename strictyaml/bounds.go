@@ -139,7 +139,6 @@ func (d *decoder) reportOutside(n *Node, r Range, got float64, noun string) {
 	n.Error(check, fmt.Sprintf("%s %s %s%s; allowed are %s to %s", n.name, verb, is, unit, low, high), fix)
 }
 
-// checkTexts checks the lengths of the texts in a list or mapping, including keys.
 func (d *decoder) checkTexts(n *Node, r Range) {
 	limit := strconv.FormatFloat(r.Text, 'f', -1, 64)
 	check := func(pos Pos, text *yaml.Node) {

@@ -35,7 +35,6 @@ func (d *decoder) isFull() bool { return d.reported > maxProblems }
 
 func (d *decoder) nodePos(n *yaml.Node) Pos { return d.src.yamlPos(n.Line, n.Column) }
 
-// posOr returns the position of a value, or of its key if there is no value.
 func (d *decoder) posOr(n *yaml.Node, key Pos) Pos {
 	if n.Kind == yaml.ScalarNode && n.Value == "" && n.Style == 0 {
 		return key

@@ -157,7 +157,6 @@ func (n *Node) Duration() (time.Duration, bool) {
 	return time.Duration(d), true
 }
 
-// quoteShort quotes a text from a file for a message, truncated if it is long.
 func quoteShort(s string) string {
 	if len(s) > 60 {
 		s = s[:60] + "..."

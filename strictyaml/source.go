@@ -41,7 +41,6 @@ func (s *source) text() *source {
 	return s
 }
 
-// indexLines sets the content and records where its lines start.
 func (s *source) indexLines(data []byte) {
 	lines := bytes.Count(data, []byte("\n")) + 1
 	s.data, s.starts, s.breaks = data, make([]int, 1, lines), make([]yamlLine, 0, lines)

@@ -22,7 +22,6 @@ func NewGroup(owner any, c Class, p *Pool, limit int, evicted func(*Entry, strin
 	return &Group{owner, p, limit, c, [2]holdings{{tenants: map[string]*Holding{}}, {tenants: map[string]*Holding{}}}, evicted}
 }
 
-// tenantClass returns the class of a tenant's entries in the group.
 func (g *Group) tenantClass(tenant string) Class {
 	if g.pool.infra != nil && g.pool.infra(tenant) {
 		return g.class + Infrastructure

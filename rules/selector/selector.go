@@ -131,7 +131,7 @@ func States() []string {
 }
 
 // DemandsAny reports whether the selector requires a non-empty value of some label, which Loki demands of every query.
-// A selector that requires none contains component="", which matches logs of every kind.
+// A selector for which it returns false contains component="", which matches logs of every kind.
 func (s Selector) DemandsAny() bool {
 	return slices.ContainsFunc(s.matchers, func(m Matcher) bool { return !m.Matches("") })
 }

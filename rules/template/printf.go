@@ -18,7 +18,6 @@ const (
 
 var printfVerb = lazyre.New(`^[-+# 0]*([0-9]*)(?:\.([0-9]*))?([a-zA-Z%])`)
 
-// checkPrintf checks that the format is constant and that each argument fits its verb.
 func checkPrintf(c *checker, f call) (kind, string, error) {
 	format, ok := f.constantArg(0)
 	if !ok {

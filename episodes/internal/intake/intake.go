@@ -243,7 +243,6 @@ func (m *Memory) rememberValue(i int, v redact.Text) {
 	}
 }
 
-// rememberKey remembers the key of a hit if all of its values are known.
 func (m *Memory) rememberKey(b *Intake, missing bool) {
 	if n := len(b.keyValues); n <= len(m.values) && slices.Equal(b.keyValues, m.values[:n]) {
 		m.key, m.missing, m.keyed = append(m.key[:0], b.Key...), missing, true

@@ -29,7 +29,7 @@ type Logs struct {
 	last   uint64
 }
 
-// CountLog counts the log of a line.
+// CountLog adds the log that contains a line.
 func (l *Logs) CountLog(o *Origin) {
 	if o.log == l.last && len(l.Known) > 0 {
 		return

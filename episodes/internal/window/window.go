@@ -25,7 +25,7 @@ type Window struct {
 	Newest *Hit
 	// Values holds the newest hit for each value of `distinct`.
 	Values Hits
-	extra  int // total of the extra sizes of the hits in Values and Steps
+	extra  int // size of the hits in Values and Steps, in addition to one line per hit
 }
 
 // Trigger is a moment at which the condition of a rule became true, with the lines that made it true.

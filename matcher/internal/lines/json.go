@@ -129,7 +129,6 @@ func (r *jsonReader) readMember(parent int32) (m jsonMember, ok bool) {
 	}
 }
 
-// readQuoted reads a string and returns the text between its quotes.
 func (r *jsonReader) readQuoted() (val []byte, ok bool) {
 	start := r.i + 1
 	for i := start; ; {

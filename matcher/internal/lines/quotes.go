@@ -151,7 +151,6 @@ func (q *Quotes) spanAt(i int) (k int, in bool) {
 	return k, k < len(spans) && spans[k].From <= i
 }
 
-// inBlock reports whether quoted text consists of lines of a klog block.
 func inBlock(words []byte) bool {
 	return words[0] == '\t' || bytes.HasPrefix(words, []byte("<\n"))
 }
@@ -257,7 +256,6 @@ func headerEnd(b []byte) (end int, klog bool) {
 	return 0, false
 }
 
-// klogStart reports whether a line starts with a level and a date of klog.
 func klogStart(b []byte) bool {
 	return len(b) > 5 && b[5] == ' ' && isDigit(b[1]) && isDigit(b[2]) && isDigit(b[3]) && isDigit(b[4]) && bytes.IndexByte([]byte("IWEF"), b[0]) >= 0
 }

@@ -115,7 +115,6 @@ func (f *textFields) fieldValue(t *textField) []byte {
 	return t.val
 }
 
-// unindentBlock removes one tab from the start of each line.
 func (f *textFields) unindentBlock(raw []byte) []byte {
 	start := len(f.buf)
 	for lineStart := true; len(raw) > 0; raw = raw[1:] {

@@ -19,7 +19,6 @@ type anchored struct{ text, offset int }
 // maxAnchored is the maximum number of texts for which anchors are considered.
 const maxAnchored = 32
 
-// appendAnchored appends the occurrences of the texts of one anchor to dst.
 func (f *Filter) appendAnchored(dst []Found, a *anchor, buf []byte) []Found {
 	for at := 0; ; at++ {
 		n := bytes.IndexByte(buf[at:], a.b)

@@ -38,7 +38,7 @@ var sorts = func() (sorts [256]uint8) {
 // InWord reports whether a byte can be part of a random word.
 func InWord(c byte) bool { return sorts[c] != 0 }
 
-// Sort returns Upper, Lower or Digit, or another value for any other byte.
+// Sort returns Upper, Lower or Digit for a letter or digit, and another value for any other byte.
 func Sort(c byte) uint8 { return sorts[c] }
 
 // Shape counts the characters of each sort in a word.
