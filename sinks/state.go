@@ -61,7 +61,7 @@ type State struct {
 	cfg      StateConfig
 	slots    map[episodes.Fingerprint]*slot
 	live     map[episodes.Fingerprint]*slot // slots that are not parked (see slot.parked)
-	wakeAt   time.Time                      // earliest time at which Due must examine a parked slot again; zero if none is parked
+	wakeAt   time.Time                      // time at which Due must examine a parked slot again; zero if there is none
 	seen     time.Time                      // time of the last call of Due
 	versions uint64                         // newest version number that was assigned
 	evicted  int64

@@ -183,7 +183,7 @@ type IdleReason string
 const (
 	IdleNotInstalled IdleReason = "not_installed" // the files or objects that the source reads do not exist here
 	IdleNoLogs       IdleReason = "no_logs"       // the configuration selects no logs
-	IdleUnreadable   IdleReason = "unreadable"    // logs exist, but the source may not read any of them
+	IdleUnreadable   IdleReason = "unreadable"    // logs exist, but the source must not read any of them
 	IdleNoLines      IdleReason = "no_lines"      // logs exist, but none ever had a line
 	IdleNoRules      IdleReason = "no_rules"      // no active rule can match a line of the source
 )

@@ -69,7 +69,7 @@ func (x *Index) compiledRule(r *rules.Rule) *matcher.Program {
 	return program
 }
 
-// target is the rule for the hits of one record.
+// target describes how the hits of one record are accepted or dropped.
 type target struct {
 	rule   *rules.Rule // rule with the name; nil if no such rule is active
 	why    Reason      // reason to drop hits whose lines cannot be evaluated again; empty if such hits are accepted

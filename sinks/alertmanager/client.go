@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	maxStatus    = 1 << 20         // largest number of bytes read of a status, which contains Alertmanager's configuration
+	maxStatus    = 1 << 20         // largest number of bytes read of a status, which has the configuration
 	hedgeAfter   = 3 * time.Second // time after which postAlerts starts another request
 	statusWithin = 2 * time.Second
 	// wakesWithin is the time limit of a request to an endpoint that is down. The kernel

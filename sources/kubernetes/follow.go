@@ -172,7 +172,7 @@ func (r *reader) readPrevious(ctx context.Context, c container) error {
 	r.matchNewLines(l, func(p *position) {
 		p.Unread = p.ID != ""
 		p.ID, p.Restarts, p.Done, p.Conns = c.id, c.restarts, false, nil
-		if plan.marked { // lines of the new instance that were already read must be read again
+		if plan.marked { // lines of the new instance may have been read already, and are read again
 			p.Conns = []conn{{From: plan.since.UnixNano(), First: 1}}
 		}
 	})

@@ -61,7 +61,7 @@ type Source struct {
 	fullSince time.Time  // time since which there are more streams than max_streams; zero if there are not
 	watermark time.Time
 	lagging   []matcher.LaggingStream // lagging streams in the last report to the pipeline
-	read      bool                    // whether logs were read at the time of the last report, or no log needed to be read
+	read      bool                    // whether the last report counted a log as read, or there was no log
 	logs      int                     // number of logs that exist
 	up        bool
 	opened    bool

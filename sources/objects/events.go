@@ -177,7 +177,7 @@ func (s *Events) closeOldest() {
 }
 
 type eventPositions struct {
-	Namespaces map[string]eventPosition `json:"namespaces"` // positions by namespace; the empty name stands for all namespaces
+	Namespaces map[string]eventPosition `json:"namespaces"` // positions by namespace; "" means all namespaces
 	Counts     []byte                   `json:"counts,omitempty"`
 	Losses     map[string]sources.Loss  `json:"losses,omitempty"`
 }

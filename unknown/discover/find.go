@@ -52,7 +52,7 @@ type Finder struct {
 	prog       *matcher.Program
 	reader     ComplaintReader
 	patterns   patterns
-	buf        *matcher.Buffer // buffer for the records of a stream
+	buf        *matcher.Buffer // memory for the hits of one call of the matcher
 	numbers    map[string]int  // number of each stream with a complaint, by the name of the stream
 	owners     []*component    // component of each stream, by the number of the stream
 	components map[string]*component

@@ -81,7 +81,7 @@ const (
 	// perComponent is added each time the number of higher groups of the same component
 	// doubles, so that a component with many complaints does not hide other components.
 	perComponent = -1.5
-	// otherModule is the weight of a higher group if it belongs to another module of the
+	// otherModule is the weight with which a higher group counts if it belongs to another module of the
 	// component.
 	otherModule = 0.9
 )

@@ -152,7 +152,7 @@ func appendWords(out []byte, line string) []byte {
 	return append(out, '*')
 }
 
-// Classes of the bytes in words. All other bytes end a word.
+// Classes of the bytes that a word may contain. All other bytes end a word.
 const (
 	figure = 1 + iota
 	letter

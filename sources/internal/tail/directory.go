@@ -27,8 +27,8 @@ type directory struct {
 	names        []string                  // names of the members and of unread files at the last poll
 	broken       map[string]fs.FileInfo    // unreadable files that were skipped, by name
 	failing      map[string]time.Time      // time since which each file cannot be read, by name
-	skipped      []skipped                 // unreadable files that were skipped since the follower last handled such files
-	barred       map[string]sources.Unread // files that may not be read, by name
+	skipped      []skipped                 // unreadable files that were skipped since countSkipped was last called
+	barred       map[string]sources.Unread // files that must not be read, such as links, by name
 	gen          int64                     // generation of the last listing; zero if the files must be examined again
 	polled       time.Time                 // time at which the directory was last listed
 	settled      bool                      // whether all names are the same as at the last poll

@@ -57,7 +57,8 @@ func (f *finder) poll() {
 	}
 	dirs, all := f.w.Take()
 	since := now.Sub(f.found)
-	blind := slices.ContainsFunc(t.trees, func(tr *tree) bool { return !tr.watched }) // whether inotify does not report every new stream
+	// blind is set if inotify misses new streams, because a directory is not watched.
+	blind := slices.ContainsFunc(t.trees, func(tr *tree) bool { return !tr.watched })
 	if all || len(dirs) > 0 || due && (full || since < 0 || since >= dirsEvery || blind) {
 		f.found = now
 		t.findAll(f.w, full)

@@ -31,12 +31,12 @@ type published struct {
 	bound    time.Time        // time up to which the stream was read
 	lineTime time.Time        // time of the newest line that was read
 	isEnded  bool             // whether the stream has no files left
-	blocked  bool             // whether the newest file may not be read, so that later lines are missed
+	blocked  bool             // whether the newest file must not be read, so that later lines are missed
 	pinned   bool             // whether the follower has open files
 	view     sources.StreamStatus
 	named    string // name of the file that view.Path refers to
 	counters matcher.Counters
-	refused  map[string]sources.Unread // files that may not be read, by name
+	refused  map[string]sources.Unread // files that must not be read, such as links, by name
 	stalled  struct {                  // why and since when the stream cannot be read; zero if it can
 		since time.Time
 		why   string
@@ -49,7 +49,7 @@ func (p *published) update(f func()) {
 	f()
 }
 
-// advanceTo records that every line from before t was read, unless the newest file may not be
+// advanceTo records that every line from before t was read, unless the newest file must not be
 // read.
 func (p *published) advanceTo(t time.Time) {
 	p.update(func() {

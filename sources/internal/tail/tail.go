@@ -135,11 +135,11 @@ type Tailer struct {
 	began       time.Time            // time at which Run started
 	watermark   time.Time
 	lagging     []matcher.LaggingStream  // lagging streams in the last report to the pipeline
-	lags        int                      // number of lagging streams, including those that lagging summarizes in one entry
-	read        bool                     // whether logs were read at the time of the last report, or no log needed to be read
+	lags        int                      // number of lagging streams, including those that share an entry of lagging
+	read        bool                     // whether the last report counted a log as read, or there was no log
 	up          bool                     // whether at least one tree can be searched
 	opened      bool                     // whether at least one search found every stream
-	begun       bool                     // whether each stream had its first turn after that search, so that new lines are not skipped
+	begun       bool                     // whether each stream had its first turn after that search
 	roots       map[string]string        // identity of each root when it was last trusted, by path
 	closed      matcher.Counters         // sum of the counters of removed streams
 	hangs       time.Time                // time since which the search for streams has hung; zero if it does not hang
@@ -564,7 +564,7 @@ func (t *Tailer) listUnread(now time.Time) []sources.Unread {
 	return out
 }
 
-// refusedStreams yields the streams and folders that may not or cannot be read. The caller
+// refusedStreams yields the streams and folders that must not or cannot be read. The caller
 // holds mu.
 func (t *Tailer) refusedStreams(yield func(refusedStream) bool) {
 	for _, tr := range t.trees {
