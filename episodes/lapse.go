@@ -14,7 +14,7 @@ import (
 // immediately as resolved, as if all lines had been read in order of their times. Until then, late lines may extend the
 // lapse, divide it or show that it was too short.
 type lapse struct {
-	ep    *episode     // copy of the episode, or the episode itself after it was removed from the open ones
+	ep    *episode     // episode of the failure; it is not among the open episodes
 	times window.Times // times of the triggers
 	end   int64
 	why   Reason // reason of the end

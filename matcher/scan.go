@@ -162,7 +162,7 @@ type run struct {
 	sieve    *sieve
 	sc       *scratch
 	now      time.Time
-	until    time.Time // times in texts without a year get the latest year before this time
+	until    time.Time // determines the year of times in texts without a year, as the argument now of TimeOf
 	buf      *Buffer   // memory of the hits; nil until the first hit if the caller passed no buffer
 	watch    bool      // whether lines are searched for complaints
 	doubted  bool      // whether infrastructure rules do not trust the namespace of the stream

@@ -28,7 +28,7 @@ func IsSafe(s string) bool {
 	if len(s) > maxStrict || !strictValue.MatchString(s) {
 		return false
 	}
-	return !strings.ContainsAny(s, ":/.") || !looseValue.MatchString(s) // avoids the slow search, because names seldom contain these characters
+	return !strings.ContainsAny(s, ":/.") || !looseValue.MatchString(s) // avoids the slow search, because names seldom have these characters
 }
 
 // use is the purpose for which a template is rendered.
