@@ -175,7 +175,7 @@ func (s *State) endDisplaced(old *slot, ep episodes.Episode, now time.Time) {
 		endLast(old.later, ep, now)
 		return
 	}
-	// The end of the displaced episode has become known.
+	// known is set if the end of a displaced episode has become known.
 	known := old != nil && old.isDisplaced() && old.ended.IsZero() && ep.State == episodes.StateDropped
 	if old == nil || old.isOver() && !known {
 		return

@@ -45,14 +45,14 @@ func (s *State) anyPeerSlot(e *slot, f func(p *State, o *slot) bool) bool {
 	return false
 }
 
-// notifiedElsewhere reports whether a peer has notified of e. If so, only the end of e is
-// sent.
+// notifiedElsewhere reports whether a peer has notified people of the episode of e. If so, only
+// the end of the episode is sent.
 func (s *State) notifiedElsewhere(e *slot, now time.Time) bool {
 	return s.anyPeerSlot(e, func(p *State, o *slot) bool { return p.wasNotified(o, now) })
 }
 
-// servedElsewhere reports whether a peer has notified of e and responds. Such a peer will also
-// notify of the end.
+// servedElsewhere reports whether a peer has notified people of the episode of e and still
+// responds. Such a peer will also notify them of the end.
 func (s *State) servedElsewhere(e *slot, now time.Time) bool {
 	return s.anyPeerSlot(e, func(p *State, o *slot) bool { return p.wasNotified(o, now) && (p.away.IsZero() || !o.ended.IsZero()) })
 }

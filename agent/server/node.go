@@ -22,7 +22,7 @@ type node struct {
 
 	instance string // random name of the agent's process; "" if no agent has sent a message yet
 	accepted uint64 // number of the newest batch that was accepted from this instance
-	copied   uint64 // number of the newest batch that the last result of Positions contains
+	copied   uint64 // number of the newest batch in the state that Positions returned last
 	saved    uint64 // number of the newest batch on the aggregator's disk
 
 	known     bool      // whether the pipeline waits for the node's watermark
@@ -72,8 +72,7 @@ func (s *Source) hasExpired(n *node, now time.Time) bool {
 }
 
 const (
-	// clockSamples is the number of messages that are used for an estimate.
-	clockSamples = 8
+	clockSamples = 8 // number of messages that are used for an estimate
 	// clockTolerance is the difference of two clocks up to which no correction is made. A
 	// correction has an error as large as the delay of messages, so it would disorder the
 	// lines of nodes whose clocks agree.

@@ -21,14 +21,13 @@ const (
 	// of its content.
 	MaxPayload = 1 << 20
 	maxRaw     = 8 << 20
-	// maxHits is the largest number of hits in a batch.
-	maxHits = 1 << 16
+	maxHits    = 1 << 16 // largest number of hits in a batch
 
 	fullAt       = 384 << 10 // size at which a builder is full, in bytes; one more hit always fits
 	fullHits     = maxHits / 2
 	maxValue     = 8 << 10   // largest size of a value in bytes, of which the engine keeps 1 KiB
 	maxHitValues = 128 << 10 // largest size of all values of one hit, in bytes
-	maxTexts     = 32        // largest number of lines in a record that keep their text, besides the newest line
+	maxTexts     = 32        // largest number of hits with the same values that keep the text of their line, besides the newest
 )
 
 // Builder combines hits into a batch. The zero value is empty and ready. It is not safe for

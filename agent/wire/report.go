@@ -24,8 +24,7 @@ const (
 	MaxReport = 1 << 20
 	// MaxConditions is the largest number of conditions in a report.
 	MaxConditions = 64
-	// maxDetail is the largest length of the detail of a condition in bytes.
-	maxDetail = 600
+	maxDetail     = 600 // largest length of the detail of a condition in bytes
 	// MaxComplaints is the largest size of the complaints in a report in bytes.
 	MaxComplaints = 512 << 10
 

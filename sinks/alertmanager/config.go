@@ -32,9 +32,7 @@ const (
 	// defaultEndsAfter allows an hour without a resend. An eviction, a volume that attaches
 	// slowly, or an Alertmanager that is cut off can cause such a pause.
 	defaultEndsAfter = 75 * time.Minute
-	// heartbeatResends is the number of missed resends after which Alertmanager ends a
-	// heartbeat.
-	heartbeatResends = 4
+	heartbeatResends = 4 // number of missed resends after which Alertmanager ends a heartbeat
 )
 
 // Config sets which Alertmanagers are notified, and how.

@@ -14,8 +14,7 @@ import (
 const (
 	defaultPoll     = 300 * time.Millisecond
 	defaultLookBack = 15 * time.Minute
-	// job is the value of the label job that log collectors use for journals.
-	job = "systemd-journal"
+	job             = "systemd-journal" // value of the label job that log collectors use for journals
 )
 
 // ownLabels are the labels whose values come from journal entries.

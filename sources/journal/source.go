@@ -457,10 +457,8 @@ func (s *Source) handleFile(d *logdir.Dir, r *root, rel string) error {
 }
 
 const (
-	// checkEvery is the number of entries after which readEntries checks its context.
-	checkEvery = 256
-	// maxWarm is the largest number of files that keep their buffers between reads.
-	maxWarm = 4
+	checkEvery = 256 // number of entries after which readEntries checks its context
+	maxWarm    = 4   // largest number of files that keep their buffers between reads
 )
 
 // startFile starts to read a file at the first entry that may be unread.

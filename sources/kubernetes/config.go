@@ -14,10 +14,8 @@ import (
 )
 
 const (
-	// defaultMaxStreams is the largest number of logs that one process follows.
-	defaultMaxStreams = 200
-	// defaultLookBack is the maximum age of lines that are read without a position.
-	defaultLookBack = 15 * time.Minute
+	defaultMaxStreams = 200              // largest number of logs that one process follows
+	defaultLookBack   = 15 * time.Minute // maximum age of lines that are read without a position
 )
 
 // Config selects the pods whose logs are followed.

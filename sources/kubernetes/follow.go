@@ -29,8 +29,7 @@ const (
 	// is longer than the time for which an API server tries to reach a node.
 	minPending = 40 * time.Second
 	maxIdle    = 10 * time.Minute
-	// maxLife is the longest duration of one request.
-	maxLife = 28 * time.Minute
+	maxLife    = 28 * time.Minute // longest duration of one request
 
 	retryAfter       = 200 * time.Millisecond // delay before a log that ended is requested again
 	maxRetryWait     = 5 * time.Second
@@ -390,13 +389,9 @@ func (r *reader) adaptPause(l *lines) {
 }
 
 const (
-	// failingAfter is the time after which unreadable logs of a node are reported.
-	failingAfter = 10 * time.Second
-	// lostAfter is the number of failed requests after which the log of a terminated instance
-	// counts as lost.
-	lostAfter = 8
-	// maxStartWait is the longest retry interval for a container that is about to start.
-	maxStartWait = time.Second
+	failingAfter = 10 * time.Second // time after which unreadable logs of a node are reported
+	lostAfter    = 8                // number of failed requests after which the log of a terminated instance counts as lost
+	maxStartWait = time.Second      // longest retry interval for a container that is about to start
 )
 
 // markOpen records that the log is open, because a response arrived or no refusal came within

@@ -14,13 +14,10 @@ const (
 	overlap = 2 * time.Second
 	// keepFor is the time for which lines are remembered. It is the overlap, plus one second by
 	// which the API rounds down, plus another second.
-	keepFor = 4 * time.Second
-	// maxRecent is the largest number of remembered lines of one log.
-	maxRecent = 4096
-	// maxSaved is the largest number of lines in a saved position.
-	maxSaved = 128
-	// seenBytes is the size of an encoded line.
-	seenBytes = 12
+	keepFor   = 4 * time.Second
+	maxRecent = 4096 // largest number of remembered lines of one log
+	maxSaved  = 128  // largest number of lines in a saved position
+	seenBytes = 12   // size of an encoded line
 )
 
 // seen identifies a line that was already read.

@@ -27,16 +27,12 @@ const (
 	// an API server would cause a burst of requests.
 	openRate  = 40
 	openBurst = 40
-	// drainFor is the time for which the log of a deleted pod is still read.
-	drainFor = 5 * time.Second
+	drainFor  = 5 * time.Second // time for which the log of a deleted pod is still read
 	// unreachableAfter is the time for which decisions wait for a log whose node cannot be
 	// reached. Without a limit, a dead node would delay some decisions forever.
 	unreachableAfter = 5 * time.Minute
-	// maxUnread is the largest number of unread logs that are listed.
-	maxUnread = 100
-	// refusedAfter is the time after which it is reported that there are more logs than
-	// max_streams.
-	refusedAfter = 10 * time.Second
+	maxUnread        = 100              // largest number of unread logs that are listed
+	refusedAfter     = 10 * time.Second // time after which it is reported that there are more logs than max_streams
 )
 
 // Source follows the logs of pods.

@@ -24,8 +24,7 @@ const (
 	// answer.
 	openAfter   = 3 * time.Second
 	reopenAfter = 45 * time.Second
-	// idleAfter is the time without bytes after which a log counts as read to its end.
-	idleAfter = 500 * time.Millisecond
+	idleAfter   = 500 * time.Millisecond // time without bytes after which a log counts as read to its end
 )
 
 // stream is the log of one container, across restarts. It is read by its own goroutine.

@@ -35,9 +35,8 @@ type answer struct {
 	body    []byte
 	streams []series
 	entries []entry // entries ordered by time; entries with equal times stay in the order of the response
-	// count is the number of entries in the response, including unreadable ones.
-	count int
-	bad   int
+	count   int     // number of entries in the response, including unreadable ones
+	bad     int
 	// cut is the time of the entry at which the body breaks off. Zero means that the body is
 	// complete.
 	cut     int64

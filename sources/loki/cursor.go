@@ -8,14 +8,12 @@ import (
 )
 
 const (
-	maxSpan   = int64(24 * time.Hour) // longest time range of one query
-	minSpan   = second
-	raised    = 16 // factor by which the limit may be raised to read many entries with the same time
-	maxSplit  = 1000
-	growAfter = 8 // number of successful responses after which a reduced limit is doubled
-	// probeAfter is the number of successful responses after which a longer range is tried
-	// again.
-	probeAfter = 1000
+	maxSpan    = int64(24 * time.Hour) // longest time range of one query
+	minSpan    = second
+	raised     = 16 // factor by which the limit may be raised to read many entries with the same time
+	maxSplit   = 1000
+	growAfter  = 8    // number of successful responses after which a reduced limit is doubled
+	probeAfter = 1000 // number of successful responses after which a longer range is tried again
 
 	bigBody  = 64 << 10 // size from which on a response counts as large, in bytes
 	minLimit = 100      // smallest limit to which a slow server reduces it

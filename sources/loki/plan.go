@@ -31,11 +31,9 @@ const (
 // plan is a set of queries that return every line that the active rules can match. It is
 // immutable.
 type plan struct {
-	queries []string
-	// wanted are the names of labels that may come from structured metadata.
-	wanted map[string]bool
-	// everyLine are the names of the rules that need every line of their streams.
-	everyLine []string
+	queries   []string
+	wanted    map[string]bool // names of labels that may come from structured metadata
+	everyLine []string        // names of the rules that need every line of their streams
 	// dropped is set if the queries have no filter, because the filter would be too long for
 	// the server.
 	dropped bool
@@ -303,8 +301,7 @@ const (
 	// two queries with fewer texts. Loki searches each line for one text after the other,
 	// which takes about 50 ns per text.
 	manyTexts = 400
-	// maxGroups is the largest number of queries into which the texts are divided.
-	maxGroups = 5
+	maxGroups = 5 // largest number of queries into which the texts are divided
 )
 
 // group is the content of one query. The query requests the lines that contain one of the

@@ -31,9 +31,7 @@ const (
 	// watermarkEvery is the interval at which a fast round starts early enough in time to
 	// advance the watermark (see the package comment).
 	watermarkEvery = 5 * time.Second
-	// maxRest is the longest interval between two such rounds, which is used if they take
-	// long.
-	maxRest = 20 * time.Second
+	maxRest        = 20 * time.Second // longest interval between two such rounds, which is used if they take long
 	// downAfter is the time after which failing requests mean that the source is down. A
 	// connection that breaks now and then is normal.
 	downAfter = 3 * time.Second
@@ -800,8 +798,7 @@ const (
 	// probeEvery is the interval of the queries that find out whether the selected streams
 	// exist. The queries end when one exists.
 	probeEvery = time.Minute
-	// probeBack is the largest age of an entry that proves that a stream exists.
-	probeBack = time.Hour
+	probeBack  = time.Hour // largest age of an entry that proves that a stream exists
 )
 
 // probeEntry queries any entry of the selected streams, until Loki has returned one. Rules

@@ -25,19 +25,16 @@ import (
 )
 
 const (
-	eventsPath = "/apis/events.k8s.io/v1"
-	// defaultLookBack is the maximum age of Events that are read without a position.
-	defaultLookBack = 15 * time.Minute
+	eventsPath      = "/apis/events.k8s.io/v1"
+	defaultLookBack = 15 * time.Minute // maximum age of Events that are read without a position
 	// eventLateness is the longest time between an occurrence and the arrival of its Event at
 	// the API server.
 	eventLateness = 10 * time.Second
-	// eventTTL is the time that API servers keep an Event by default.
-	eventTTL = time.Hour
+	eventTTL      = time.Hour // time that API servers keep an Event by default
 	// lagAfter is the time after which a watermark that does not move is reported as a lag.
 	// Normally the watermark moves every few seconds.
-	lagAfter = 15 * time.Second
-	// maxStreams is the largest number of Event streams in memory.
-	maxStreams = 2048
+	lagAfter   = 15 * time.Second
+	maxStreams = 2048 // largest number of Event streams in memory
 
 	reasonExpired    = "events_expired"
 	reasonUnreadable = "events_unreadable"

@@ -20,7 +20,7 @@ const (
 	maxMessage    = 512 // largest number of bytes of a message or of all finalizers
 )
 
-// word is a text that many objects share in memory.
+// word is an interned string, because many objects have equal texts.
 type word = unique.Handle[string]
 
 func internWord(s string) word { return unique.Make(text.Shorten(s, maxWord)) }
@@ -39,9 +39,7 @@ type object struct {
 	phase      phase
 	containers []container
 	lease      *lease
-	// versions are the versions of the programs on a node, in the form of images such as
-	// node/kubelet:v1.34.1.
-	versions []word
+	versions   []word // versions of the programs on a node, in the form of images such as node/kubelet:v1.34.1
 
 	// pairing holds the fields by which Nodes and Machines are compared. nil for other
 	// objects.

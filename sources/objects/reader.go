@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	// lookEvery is the interval of the look-ups of a kind that the API server lacks.
-	lookEvery = time.Minute
+	lookEvery = time.Minute // interval of the look-ups of a kind that the API server lacks
 	// removedAfter is the time after which the objects of a missing kind count as removed. The
 	// time is needed because an API server that is starting lacks some kinds.
 	removedAfter = 3 * time.Minute

@@ -9,13 +9,9 @@ import (
 const (
 	// maxLeftOut is the largest number of objects that are counted as left out. Each takes
 	// about 150 bytes.
-	maxLeftOut = 100_000
-	// maxNamespaces is the largest number of namespaces for which the status shows how many
-	// objects are left out.
-	maxNamespaces = 20
-	// otherNamespaces is the name under which the status counts the objects of all other
-	// namespaces.
-	otherNamespaces = "others"
+	maxLeftOut      = 100_000
+	maxNamespaces   = 20       // largest number of namespaces for which the status shows how many objects are left out
+	otherNamespaces = "others" // name under which the status counts the objects of all other namespaces
 )
 
 // room shares max_objects among namespaces. When it is full, an object of the namespace with

@@ -10,9 +10,8 @@ import (
 type cause struct {
 	// key is equal for equal causes. It is the text of the cause in lower case, without names
 	// and punctuation.
-	key string
-	// words are the distinctive words of this cause, sorted.
-	words []string
+	key   string
+	words []string // distinctive words of this cause, sorted
 	// remote reports that the text after the cause only describes how a request failed, such
 	// as a timeout. All requests of a module that fail for this cause fail to reach the same
 	// server.

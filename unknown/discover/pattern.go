@@ -23,13 +23,10 @@ const (
 	// similarity is the minimum share of equal words in two messages of the same pattern. The
 	// algorithm Drain uses 0.4 for raw lines. Here placeholders have already made numbers and
 	// names equal, so different words mostly indicate different failures.
-	similarity = 0.7
-	// maxWords is the largest number of words of a message that are compared.
-	maxWords = 80
-	// maxCompared is the largest number of patterns with which one pattern is compared.
-	maxCompared = 64
-	// maxStreams is the largest number of streams that are counted separately for one pattern.
-	maxStreams = 64
+	similarity  = 0.7
+	maxWords    = 80 // largest number of words of a message that are compared
+	maxCompared = 64 // largest number of patterns with which one pattern is compared
+	maxStreams  = 64 // largest number of streams that are counted separately for one pattern
 )
 
 // errorSeparator separates the message from its error in the words of a pattern.
@@ -254,17 +251,14 @@ func complaintWords(words []string) []bool {
 
 // Limits of repetition.
 const (
-	// stuckAfter is the time for which a message must repeat to show that something is stuck.
-	stuckAfter = 10 * time.Minute
+	stuckAfter = 10 * time.Minute // time for which a message must repeat to show that something is stuck
 	// maxSilence is the longest pause within a spell. After a longer pause, rules consider the
 	// failure resolved.
 	maxSilence = 15 * time.Minute
 	// stuckCount is the number of repetitions that show that something is stuck if the
 	// messages have no timestamps.
 	stuckCount = 10
-	// maxSpells is the largest number of objects that are tracked for one pattern at the same
-	// time.
-	maxSpells = 16
+	maxSpells  = 16 // largest number of objects that are tracked for one pattern at the same time
 )
 
 // spells measures the time for which a message repeats for the same object. A hundred clusters

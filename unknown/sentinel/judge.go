@@ -12,15 +12,10 @@ import (
 
 // Times in seconds that decide when a pattern is a failure and when the failure is over.
 const (
-	// known is the time for which a component must have been read before one of its patterns
-	// counts as new.
-	known = 3600
-	// quiet is the time for which no line of a pattern may have been written before its
-	// failure counts as over.
-	quiet = 1800
-	day   = 24 * 3600
-	// renotifyAfter is the time after which the same pattern may cause another notification.
-	renotifyAfter = 7 * day
+	known         = 3600 // time for which a component must have been read before one of its patterns counts as new
+	quiet         = 1800 // time for which no line of a pattern may have been written before its failure counts as over
+	day           = 24 * 3600
+	renotifyAfter = 7 * day // time after which the same pattern may cause another notification
 )
 
 // newNeeds is the repetition that a new pattern needs before it fires. By then, a program

@@ -21,7 +21,7 @@ import (
 )
 
 // finder searches for streams in its own goroutine, so that a directory that hangs does not
-// stop known logs.
+// stop the reading of known logs.
 type finder struct {
 	t    *Tailer
 	w    *logdir.Watcher

@@ -34,13 +34,12 @@ type follower struct {
 	reader    // state of reading the current file
 
 	lookBackTo func(bound time.Time) time.Time
-	fromEnd    bool // whether files without times are read from their end if no position was saved
-	newest     bool // whether only the newest file is read if no position was saved
-	busy       bool // whether the previous turn stopped before the end of the data
-	grew       bool // whether the current file grew in the last turn
-	placed     bool // whether the directory was listed, so that the files of the stream are known
-	// doubtful are files that were skipped before it was known how far they had been read.
-	doubtful []member
+	fromEnd    bool     // whether files without times are read from their end if no position was saved
+	newest     bool     // whether only the newest file is read if no position was saved
+	busy       bool     // whether the previous turn stopped before the end of the data
+	grew       bool     // whether the current file grew in the last turn
+	placed     bool     // whether the directory was listed, so that the files of the stream are known
+	doubtful   []member // files that were skipped before it was known how far they had been read
 }
 
 func newFollower(t *Tailer, tr *tree, s Stream, saved *position.Stream) *follower {

@@ -102,12 +102,11 @@ type tree struct {
 	listed        map[string]bool // directories that Find listed in the last search
 	watched       bool            // whether all of these directories are watched
 	up            bool
-	excessStreams int       // number of streams beyond the limit
-	foundAt       time.Time // time of the last successful search; guarded by Tailer.mu
-	doubted       time.Time // time at which trust in the directory was lost; zero if it is trusted
-	doubts        string    // identity of the directory that is not trusted
-	// refused are streams and folders that are not read, by key; guarded by Tailer.mu.
-	refused map[string]refusedStream
+	excessStreams int                      // number of streams beyond the limit
+	foundAt       time.Time                // time of the last successful search; guarded by Tailer.mu
+	doubted       time.Time                // time at which trust in the directory was lost; zero if it is trusted
+	doubts        string                   // identity of the directory that is not trusted
+	refused       map[string]refusedStream // streams and folders that are not read, by key; guarded by Tailer.mu
 }
 
 // Tailer reads all streams that its finders find. A source embeds it, and thereby gets
