@@ -45,7 +45,7 @@ func Sort(c byte) uint8 { return sorts[c] }
 type Shape struct {
 	Length, Upper, Lower, Digit int
 	Hex                         int // number of digits and of lower-case letters from a to f
-	Changes                     int // number of characters whose sort differs from the previous one; not counted is a lower-case letter after a capital
+	Changes                     int // number of characters whose sort differs from the previous one; a lower-case letter after a capital does not count
 }
 
 // changes is 1 if two successive sorts count as a change. The index combines the bits of both sorts.
