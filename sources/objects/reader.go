@@ -301,7 +301,7 @@ func (r *reader) provedUpTo(t time.Time) {
 	r.s.compareMachines()
 	r.s.advanceWatermark()
 	if r.leftOut > 0 && r.s.room.used <= r.s.cfg.MaxObjects*9/10 && t.Sub(r.listed) >= relistAfter {
-		r.stop() // list again, because there is room for objects that were left out
+		r.stop() // list again, because there is room for further objects
 	}
 }
 

@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// maxLeftOut is the largest number of objects that are counted as left out. Each takes
+	// maxLeftOut is the largest number of objects that are counted as not remembered. Each takes
 	// about 150 bytes.
 	maxLeftOut      = 100_000
-	maxNamespaces   = 20       // largest number of namespaces for which the status shows how many objects are left out
+	maxNamespaces   = 20       // largest number of namespaces for which the status shows numbers of objects
 	otherNamespaces = "others" // name under which the status counts the objects of all other namespaces
 )
 
