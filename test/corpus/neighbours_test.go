@@ -115,5 +115,13 @@ func init() {
 		"IngressCertificateMissing": "none",
 
 		"MetricsServerCannotScrapeNode": "none",
+
+		"ClusterAPIBootstrapWaits":            "none",
+		"ClusterAPIControlPlaneCannotUseEtcd": "none",
+		"EtcdLearnerNotPromoted":              "none",
+		"HarvesterUpgradeStopsVM":             "none",
+		"HelmInstallRejected":                 "none",
+		"KarpenterKeepsRestarting":            "none",
+		"OptimisticLockConflictsGoOn":         "S09",
 	})
 }
