@@ -33,13 +33,13 @@ import (
 
 const upstreamLogged = time.Minute
 
-// remote sends hits to an aggregator. Its own engine has only rules and watermarks, and gets no hits.
-type remote struct {
+// remoteConcluder sends hits to an aggregator. Its own engine has only rules and watermarks, and gets no hits.
+type remoteConcluder struct {
 	local
-	up   *client.Sink
-	self *monitor.Alerts
-	log  zerolog.Logger
-	read reading
+	sink   *client.Sink
+	self   *monitor.Alerts
+	log    zerolog.Logger
+	served servedSelectors
 	// unknown is nil if the sentinel is off. complaints is its last report.
 	unknown    *sentinel.Sentinel
 	complaints []byte
@@ -70,47 +70,47 @@ func newConcluder(opt Options, engine local, self *monitor.Alerts, unknown *sent
 	}
 	self.Labels = map[string]string{"node": cfg.Node}
 	log := opt.Log.With().Str("component", "upstream").Logger()
-	return &remote{local: engine, up: up, self: self, log: log, unknown: unknown}, []sinks.Receiver{up}, nil
+	return &remoteConcluder{local: engine, sink: up, self: self, log: log, unknown: unknown}, []sinks.Receiver{up}, nil
 }
 
-func (r *remote) Wait()                                 { r.up.Wait() }
-func (r *remote) Take(found []matcher.Hit, _ time.Time) { r.up.Take(found) }
-func (r *remote) saved() uint64                         { return r.up.AckedBatch() }
-func (r *remote) release()                              { r.up.Release() }
-func (r *remote) ahead() map[string]time.Time           { return r.up.Behind() }
+func (r *remoteConcluder) Wait()                                 { r.sink.Wait() }
+func (r *remoteConcluder) Take(found []matcher.Hit, _ time.Time) { r.sink.Take(found) }
+func (r *remoteConcluder) writableCheckpoint() uint64            { return r.sink.AckedBatch() }
+func (r *remoteConcluder) release()                              { r.sink.Release() }
+func (r *remoteConcluder) mismatchedRules() map[string]time.Time { return r.sink.MismatchedRules() }
 
-func (r *remote) AddSource(name string, lateness time.Duration, serves func(rules.Selector) bool) {
+func (r *remoteConcluder) AddSource(name string, lateness time.Duration, serves func(rules.Selector) bool) {
 	r.local.AddSource(name, lateness, serves)
-	r.read.add(name, serves)
-	r.up.AddSource(name, lateness)
+	r.served.add(name, serves)
+	r.sink.AddSource(name, lateness)
 }
 
-func (r *remote) RemoveSource(name string) {
+func (r *remoteConcluder) RemoveSource(name string) {
 	r.local.RemoveSource(name)
-	r.read.remove(name)
-	r.up.RemoveSource(name)
+	r.served.remove(name)
+	r.sink.RemoveSource(name)
 }
 
-func (r *remote) AdvanceWatermark(name string, t time.Time, lagging ...matcher.LaggingStream) {
+func (r *remoteConcluder) AdvanceWatermark(name string, t time.Time, lagging ...matcher.LaggingStream) {
 	r.local.AdvanceWatermark(name, t, lagging...)
-	r.up.AdvanceWatermark(name, t, lagging...)
+	r.sink.AdvanceWatermark(name, t, lagging...)
 }
 
 // checkpoint closes the open batch. The episodes are in the aggregator's snapshot.
-func (r *remote) checkpoint() checkpoint {
-	seq, ok := r.up.Checkpoint()
+func (r *remoteConcluder) checkpoint() checkpoint {
+	seq, ok := r.sink.Checkpoint()
 	return checkpoint{append: func(b []byte) ([]byte, error) { return append(b, "null"...), nil }, seq: seq, lost: !ok}
 }
 
 // Restore ignores episodes, because they date from a time when this process was not an agent.
-func (r *remote) Restore([]byte, time.Time) error { return nil }
+func (r *remoteConcluder) Restore([]byte, time.Time) error { return nil }
 
 // resume saves the state of this process, which succeeds one that the aggregator knows.
-func (r *remote) resume(save func()) { save() }
+func (r *remoteConcluder) resume(save func()) { save() }
 
-func (r *remote) peer() peer {
-	st, p := r.up.Stats(), peer{remote: true}
-	p.blocked, p.unsaved = st.Blocked, st.Unacked
+func (r *remoteConcluder) aggregatorState() aggregatorState {
+	st, p := r.sink.Stats(), aggregatorState{remote: true}
+	p.blocked, p.unackedBytes = st.Blocked, st.Unacked
 	since := r.self.NoteAnswer(st.LastAnswer)
 	switch {
 	case st.LastError != "":
@@ -121,27 +121,27 @@ func (r *remote) peer() peer {
 	return p
 }
 
-func (r *remote) alerts(now time.Time) []episodes.Episode {
-	return r.self.UpstreamAlerts(now, r.up.Stats())
+func (r *remoteConcluder) alerts(now time.Time) []episodes.Episode {
+	return r.self.UpstreamAlerts(now, r.sink.Stats())
 }
 
 // report logs why the aggregator does not accept messages: immediately when the reason changes,
 // then once a minute until the aggregator accepts them.
-func (r *remote) report(now time.Time, rs *inforce.Rules) {
-	r.up.Report(wire.Report{Conditions: r.self.Reportable(), Rules: rs.Digests(), Unread: r.read.unservedSelectors(rs.Set), Idle: r.self.IdleEverywhere(), Complaints: r.summary(now)})
-	r.logStats(now, r.up.Stats())
+func (r *remoteConcluder) report(now time.Time, rs *inforce.Rules) {
+	r.sink.Report(wire.Report{Conditions: r.self.Reportable(), Rules: rs.Digests(), UnservedSelectors: r.served.unservedSelectors(rs.Set), Idle: r.self.IdleEverywhere(), Complaints: r.summary(now)})
+	r.logStats(now, r.sink.Stats())
 }
 
 // summary returns the complaints of this node, some seconds old, or nil if the sentinel is off.
-func (r *remote) summary(now time.Time) []byte {
+func (r *remoteConcluder) summary(now time.Time) []byte {
 	if r.unknown != nil && (r.proved.IsZero() || now.Sub(r.summarized) >= summaryEvery || now.Before(r.summarized)) {
-		r.proved, r.summarized = r.up.Watermark(), now
+		r.proved, r.summarized = r.sink.Watermark(), now
 		r.complaints = r.unknown.Summary(r.proved)
 	}
 	return r.complaints
 }
 
-func (r *remote) logStats(now time.Time, st client.Stats) {
+func (r *remoteConcluder) logStats(now time.Time, st client.Stats) {
 	switch {
 	case st.LastError == "" && r.reason != "":
 		r.log.Info().Str("aggregator", st.Endpoint).Dur("after", now.Sub(r.since)).Msg("the aggregator accepts hits from this agent again")
@@ -161,16 +161,16 @@ func (r *remote) logStats(now time.Time, st client.Stats) {
 	}
 }
 
-// reading knows which selectors the sources of this process serve. It is safe for concurrent use.
-type reading struct {
-	mu      sync.Mutex
-	serves  map[string]func(rules.Selector) bool // selectors that each source serves; nil means all
-	set     *rules.Set                           // rules for which unread was computed
-	changed bool                                 // whether serves has changed since then
-	unread  []string
+// servedSelectors knows which selectors the sources of this process serve. It is safe for concurrent use.
+type servedSelectors struct {
+	mu       sync.Mutex
+	serves   map[string]func(rules.Selector) bool // selectors that each source serves; nil means all
+	set      *rules.Set                           // rules for which unserved was computed
+	changed  bool                                 // whether serves has changed since then
+	unserved []string
 }
 
-func (x *reading) add(source string, serves func(rules.Selector) bool) {
+func (x *servedSelectors) add(source string, serves func(rules.Selector) bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.serves == nil {
@@ -179,7 +179,7 @@ func (x *reading) add(source string, serves func(rules.Selector) bool) {
 	x.serves[source], x.changed = serves, true
 }
 
-func (x *reading) remove(source string) {
+func (x *servedSelectors) remove(source string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	delete(x.serves, source)
@@ -187,11 +187,11 @@ func (x *reading) remove(source string) {
 }
 
 // unservedSelectors returns the sorted selectors of active rules that no source serves. It is read-only.
-func (x *reading) unservedSelectors(set *rules.Set) []string {
+func (x *servedSelectors) unservedSelectors(set *rules.Set) []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.set == set && !x.changed {
-		return x.unread
+		return x.unserved
 	}
 	unread := map[string]bool{}
 	for _, r := range set.Rules {
@@ -204,11 +204,11 @@ func (x *reading) unservedSelectors(set *rules.Set) []string {
 			}
 		}
 	}
-	x.set, x.changed, x.unread = set, false, slices.Sorted(maps.Keys(unread))
-	return x.unread
+	x.set, x.changed, x.unserved = set, false, slices.Sorted(maps.Keys(unread))
+	return x.unserved
 }
 
-func (x *reading) isServed(from rules.Selector) bool {
+func (x *servedSelectors) isServed(from rules.Selector) bool {
 	for _, serves := range x.serves {
 		if serves == nil || serves(from) {
 			return true

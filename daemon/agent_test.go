@@ -163,7 +163,7 @@ func TestAgentMetricsAreClean(t *testing.T) {
 // is logged, too.
 func TestFailuresOfTheUpstreamAreLogged(t *testing.T) {
 	var out strings.Builder
-	r := &remote{log: zerolog.New(&out)}
+	r := &remoteConcluder{log: zerolog.New(&out)}
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	f := func(after time.Duration, st client.Stats, want string) {
 		t.Helper()

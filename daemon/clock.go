@@ -94,15 +94,15 @@ func (p *pipeline) continueFrom(saved time.Time, stamps times.Stamps, ahead time
 // reordered is how much older than the line before it a line may be, because several processes write a log.
 const reordered = time.Second
 
-// inlet is the pipeline as one source sees it.
-type inlet struct {
+// sourcePipeline is the pipeline as one source sees it.
+type sourcePipeline struct {
 	*pipeline
 	source string
 	own    bool // whether the clock of this machine stamps its lines
 }
 
-func (p *pipeline) inletFor(src sources.Source) *inlet {
-	return &inlet{p, src.Name(), src.Info().Local}
+func (p *pipeline) inletFor(src sources.Source) *sourcePipeline {
+	return &sourcePipeline{p, src.Name(), src.Info().Local}
 }
 
 // adjustTimes sets the times of the hits of a stream, which are in the order in which they were
@@ -112,7 +112,7 @@ func (p *pipeline) inletFor(src sources.Source) *inlet {
 // more than reordered in its stream, or by more than the lateness in its source. Then the clock
 // that stamped it was wrong, and the order of reading counts. The caller must hold the
 // checkpoint lock.
-func (in *inlet) adjustTimes(s *matcher.Stream, found []matcher.Hit, now time.Time) []matcher.Hit {
+func (in *sourcePipeline) adjustTimes(s *matcher.Stream, found []matcher.Hit, now time.Time) []matcher.Hit {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	now = now.Round(0) // the times of lines have no monotonic reading
@@ -145,21 +145,21 @@ func (in *inlet) adjustTimes(s *matcher.Stream, found []matcher.Hit, now time.Ti
 }
 
 // Scan matches a block of whole lines and accepts the hits.
-func (in *inlet) Scan(s *matcher.Stream, block []byte, commit func()) {
+func (in *sourcePipeline) Scan(s *matcher.Stream, block []byte, commit func()) {
 	in.matchBlock(s, commit, func(program *matcher.Program, buf *matcher.Buffer, now time.Time) []matcher.Hit {
 		return program.ScanInto(buf, s, block, now)
 	})
 }
 
 // Match matches one record and accepts the hits.
-func (in *inlet) Match(s *matcher.Stream, rec matcher.Record, commit func()) {
+func (in *sourcePipeline) Match(s *matcher.Stream, rec matcher.Record, commit func()) {
 	in.matchBlock(s, commit, func(program *matcher.Program, buf *matcher.Buffer, _ time.Time) []matcher.Hit {
 		return program.MatchInto(buf, s, rec)
 	})
 }
 
 // Flush matches the incomplete line of the stream.
-func (in *inlet) Flush(s *matcher.Stream) {
+func (in *sourcePipeline) Flush(s *matcher.Stream) {
 	in.matchBlock(s, nil, func(program *matcher.Program, buf *matcher.Buffer, now time.Time) []matcher.Hit {
 		return program.FlushInto(buf, s, now)
 	})

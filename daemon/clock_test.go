@@ -160,7 +160,7 @@ func TestPipelineFollowsTheClock(t *testing.T) {
 					return
 				default:
 				}
-				(&inlet{pipeline: p}).Scan(stream, []byte("a line\n"), func() {})
+				(&sourcePipeline{pipeline: p}).Scan(stream, []byte("a line\n"), func() {})
 				p.AdvanceWatermark("s", clock.Now())
 				p.evaluate(func([]episodes.Episode) {})
 			}
@@ -187,10 +187,10 @@ func TestPipelineFollowsTheClock(t *testing.T) {
 func TestLinesOfAWrongClockStayInOrder(t *testing.T) {
 	var clock setclock.Clock
 	p := localPipeline(episodes.Config{}, clock.Now)
-	in := &inlet{pipeline: p, source: "logs", own: true}
+	in := &sourcePipeline{pipeline: p, source: "logs", own: true}
 	now := p.known
 	p.watermarks["logs"] = now.Add(-time.Minute)
-	f := func(in *inlet, want []time.Duration, stamps ...time.Duration) {
+	f := func(in *sourcePipeline, want []time.Duration, stamps ...time.Duration) {
 		t.Helper()
 		s := matcher.NewStream(matcher.Labels{}, matcher.StreamOptions{})
 		var found []matcher.Hit
@@ -210,7 +210,7 @@ func TestLinesOfAWrongClockStayInOrder(t *testing.T) {
 	f(in, []time.Duration{-m, -m + 1, -m + 2, -5 * s}, -24*h, -23*h, -25*h, -5*s)
 	f(in, []time.Duration{0, 1, 2}, 24*h, 24*h+s, 5*s) // later than now
 	require.Equal(t, int64(2), p.engine.Stats(now).Future, "more than ten minutes")
-	other := &inlet{pipeline: p, source: "logs"}
+	other := &sourcePipeline{pipeline: p, source: "logs"}
 	f(other, []time.Duration{-24 * h, -25 * h, 5 * s}, -24*h, -25*h, 5*s) // sources of other machines may be late
 
 	// The clock of this machine was set back by an hour, but not that of the others.

@@ -238,7 +238,7 @@ func (w *clockWorld) startAgent(n *clockNode) {
 		leader.handler.ServeHTTP(rw, r)
 	}))})
 	require.NoError(w.t, err)
-	d.pipe.concluder = &remote{local: local{d.engine}, up: up, self: d.self, log: zerolog.Nop()}
+	d.pipe.concluder = &remoteConcluder{local: local{d.engine}, sink: up, self: d.self, log: zerolog.Nop()}
 	d.receivers = append(d.receivers, up)
 	d.saver.receivers, d.endedHistory, d.saver.endedHistory = d.receivers, nil, nil
 	d.serve(newClockSource(n, n.clock.Now))
@@ -266,7 +266,7 @@ func (w *clockWorld) startAggregator(ahead time.Duration) {
 	d.sinks = append(d.sinks, am)
 	d.receivers = append(d.receivers, am)
 	d.saver.receivers = d.receivers
-	d.saver.ahead = ahead
+	d.saver.clockLead = ahead
 	src := server.New(server.Config{Clock: clock.Now, ListenAddress: "127.0.0.1:99999"})
 	d.serve(src)
 	p.handler = src.Handler(d.pipe.inletFor(src))

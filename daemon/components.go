@@ -67,7 +67,7 @@ func ownFolder(getenv func(string) string) string {
 func newSinks(opt Options, latency func(time.Duration)) ([]sinks.Sink, error) {
 	cfg := opt.Cfg
 	common := component.SinkOptions{
-		Log: opt.Log, Now: opt.now, Accepted: opt.accepted, Leads: opt.leads, Latency: latency, Into: cfg.Global.ApplyTo, Stdout: opt.Stdout, Color: opt.Color,
+		Log: opt.Log, Now: opt.now, OnAccepted: opt.onAccepted, Leads: opt.leads, Latency: latency, Into: cfg.Global.ApplyTo, Stdout: opt.Stdout, Color: opt.Color,
 		// Ended alerts are kept for a while in addition to open ones.
 		MaxKeys: max(sinks.DefaultMaxKeys, 4*cfg.Limits.ActiveAlerts),
 	}

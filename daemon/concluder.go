@@ -23,8 +23,8 @@ type concluder interface {
 
 	// checkpoint returns the conclusions for a snapshot. The caller holds the checkpoint lock for writing.
 	checkpoint() checkpoint
-	// saved returns the number of the newest checkpoint that may be written: all hits before it are processed.
-	saved() uint64
+	// writableCheckpoint returns the number of the newest checkpoint that may be written: all hits before it are processed.
+	writableCheckpoint() uint64
 	// Restore reads the encoded checkpoint of a previous process.
 	Restore(encoded []byte, now time.Time) error
 	// resume is called before the first message after a restart. save writes the next snapshot.
@@ -32,14 +32,14 @@ type concluder interface {
 	// release makes every Wait return, now and in the future, because the sources stop.
 	release()
 
-	// peer returns the state of the aggregator, or the zero value if there is none.
-	peer() peer
+	// aggregatorState returns the state of the aggregator, or the zero value if there is none.
+	aggregatorState() aggregatorState
 	// alerts returns the alerts about the aggregator.
 	alerts(now time.Time) []episodes.Episode
 	// report logs changes of the aggregator's state, and sends it the alerts and rules of this process.
 	report(now time.Time, rs *inforce.Rules)
-	// ahead returns the rules of which the aggregator has another version, and since when.
-	ahead() map[string]time.Time
+	// mismatchedRules returns the rules of which the aggregator has another version, and since when.
+	mismatchedRules() map[string]time.Time
 }
 
 // checkpoint is the concluder's part of a snapshot.
@@ -47,18 +47,18 @@ type checkpoint struct {
 	append func(b []byte) ([]byte, error) // appends the episodes as JSON; called without the lock
 	seq    uint64                         // the checkpoint may be written when saved returns at least seq
 	lost   bool                           // whether hits before it were dropped, so that it must never be written
-	// letters is the number of the newest notification in the outbox whose conclusions the checkpoint has.
-	letters uint64
-	unsaved uint64 // unsaved is that number for the outbox that waits for the disk
+	// outboxSeq is the number of the newest notification in the outbox whose conclusions the checkpoint has.
+	outboxSeq uint64
+	unsaved   uint64 // unsaved is that number for the outbox that waits for the disk
 }
 
-// peer is the state of the aggregator that draws the conclusions of this process.
-type peer struct {
-	remote     bool
-	absent     string    // reason why hits do not reach it; "" if they do
-	unanswered time.Time // start of the time in which the aggregator has not answered; zero while it answers
-	blocked    bool      // whether reading waits for it
-	unsaved    int       // bytes that this process keeps for it
+// aggregatorState is the state of the aggregator that draws the conclusions of this process.
+type aggregatorState struct {
+	remote       bool
+	absent       string    // reason why hits do not reach it; "" if they do
+	unanswered   time.Time // start of the time in which the aggregator has not answered; zero while it answers
+	blocked      bool      // whether reading waits for it
+	unackedBytes int       // bytes that this process keeps for it
 }
 
 // local is a concluder whose engine runs in this process.
@@ -69,11 +69,11 @@ func (l local) checkpoint() checkpoint {
 	return checkpoint{append: copied.Append}
 }
 
-func (local) Wait()                               {}
-func (local) saved() uint64                       { return 0 }
-func (local) resume(func())                       {}
-func (local) release()                            {}
-func (local) peer() peer                          { return peer{} }
-func (local) alerts(time.Time) []episodes.Episode { return nil }
-func (local) ahead() map[string]time.Time         { return nil }
-func (local) report(time.Time, *inforce.Rules)    {}
+func (local) Wait()                                 {}
+func (local) writableCheckpoint() uint64            { return 0 }
+func (local) resume(func())                         {}
+func (local) release()                              {}
+func (local) aggregatorState() aggregatorState      { return aggregatorState{} }
+func (local) alerts(time.Time) []episodes.Episode   { return nil }
+func (local) mismatchedRules() map[string]time.Time { return nil }
+func (local) report(time.Time, *inforce.Rules)      {}

@@ -55,22 +55,22 @@ type Daemon struct {
 	log   zerolog.Logger
 	now   func() time.Time
 	start time.Time
-	// began is when this process began to read, at its start or when it became the leader.
-	began time.Time
-	pair  *pair // nil if there is no standby
+	// readingSince is when this process began to read, at its start or when it became the leader.
+	readingSince time.Time
+	pair         *pair // nil if there is no standby
 	// outbox holds notifications until the standby has their conclusions. Nil means that there is no standby.
 	outbox *outbox
-	// unsaved holds notifications for unique sinks until their state is on disk. Nil means that there is no
+	// unsavedOutbox holds notifications for unique sinks until their state is on disk. Nil means that there is no
 	// such sink.
-	unsaved *outbox
-	unique  []sinks.Sink
-	engine  *episodes.Engine
-	pipe    *pipeline
-	self    *monitor.Alerts
-	running running
-	guard   *inforce.Guard // used only by the tick
-	saver   *saver
-	loader  *loader.Loader
+	unsavedOutbox *outbox
+	unique        []sinks.Sink
+	engine        *episodes.Engine
+	pipe          *pipeline
+	self          *monitor.Alerts
+	running       running
+	guard         *inforce.Guard // used only by the tick
+	saver         *saver
+	loader        *loader.Loader
 	// sentinel finds failures that no rule describes; nil if it is off.
 	sentinel  *sentinel.Sentinel
 	unknownAt time.Time // time of its last conclusions; used only by the tick
@@ -123,9 +123,9 @@ type Options struct {
 	elsewhere func() (leads bool, who string)
 
 	now func() time.Time // clock of all parts; nil means time.Now
-	// accepted is called when a receiver has accepted an update, so that this is saved. unique
+	// onAccepted is called when a receiver has accepted an update, so that this is saved. unique
 	// means that the receiver cannot detect repeats.
-	accepted func(unique bool)
+	onAccepted func(unique bool)
 }
 
 type reloadOutcome struct {
@@ -166,7 +166,7 @@ func newDaemon(opt Options) *Daemon {
 	}
 	d.opt.now = d.now
 	d.start = d.now().UTC()
-	d.began = d.start
+	d.readingSince = d.start
 	if d.pair = newPair(opt.Cfg.HighAvailability, d.component("pair")); d.pair != nil {
 		d.opt.leads, d.opt.elsewhere = d.pair.isLeading, d.pair.currentLeader
 	}
@@ -196,7 +196,7 @@ func makeDaemon(opt Options) (*Daemon, error) {
 		d.log.Warn().Stringer("by", delta).Time("now", now).Msg("the clock was changed: open alerts and deadlines are shifted by the difference")
 	}
 	d.saver = &saver{dir: opt.Cfg.Storage.Path, pipe: d.pipe, self: d.self, unknown: d.sentinel, log: d.component("state"), urgent: make(chan struct{}, 1)}
-	d.opt.accepted = d.saver.accept
+	d.opt.onAccepted = d.saver.accept
 	d.endedHistory = d.newPast(to)
 	d.saver.endedHistory = d.endedHistory
 	d.lastTriedHash.Store(new(loader.Fingerprint(opt.Cfg)))
@@ -248,8 +248,8 @@ func (d *Daemon) connectOutputs() error {
 		}
 	}
 	if len(d.unique) > 0 {
-		d.unsaved = &outbox{urgent: func() { d.saver.accept(true) }, send: func(eps []episodes.Episode) { postTo(d.unique, eps) }}
-		d.saver.unsavedOutbox = d.unsaved
+		d.unsavedOutbox = &outbox{saveSoon: func() { d.saver.accept(true) }, send: func(eps []episodes.Episode) { postTo(d.unique, eps) }}
+		d.saver.unsavedOutbox = d.unsavedOutbox
 	}
 	for i, s := range d.sinks {
 		d.receivers = slices.Insert(d.receivers, i, sinks.Receiver(s))

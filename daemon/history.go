@@ -53,7 +53,7 @@ func newPast(cfg config.Storage, log zerolog.Logger) *endedHistory {
 }
 
 func (d *Daemon) newPast(receiver concluder) *endedHistory {
-	if receiver.peer().remote {
+	if receiver.aggregatorState().remote {
 		return nil
 	}
 	return newPast(d.opt.Cfg.Storage, d.component("state"))

@@ -238,7 +238,7 @@ func TestHistoryThatCannotBeWritten(t *testing.T) {
 	saved, failures := s.status()
 	require.Equal(t, now, saved)
 	require.EqualValues(t, 1, failures)
-	require.ErrorContains(t, s.unsavedSince().Why, "save history")
+	require.ErrorContains(t, s.unsavedSince().Err, "save history")
 
 	// Killed now, the next process has the episode from the snapshot.
 	next := &saver{dir: dir, pipe: s.pipe, endedHistory: newPast(config.Storage{Path: dir, HistoryFor: time.Hour * 24 * 365 * 100, HistoryEntries: 10, HistoryMiB: 1}, zerolog.Nop()), log: zerolog.Nop()}

@@ -52,7 +52,7 @@ func (c *changeLog) logLosses(log zerolog.Logger, s, old sources.Status) {
 		}
 	}
 	for _, reason := range slices.Sorted(maps.Keys(s.Losses)) {
-		if l := s.Losses[reason]; l.Count > old.Losses[reason].Count && !l.At.Before(c.d.began) {
+		if l := s.Losses[reason]; l.Count > old.Losses[reason].Count && !l.At.Before(c.d.readingSince) {
 			log.Warn().Str("reason", reason).Str("path", l.Path).Int64("times", l.Count).Msg("lines were lost before crowsnest read them")
 		}
 	}

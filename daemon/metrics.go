@@ -25,7 +25,7 @@ type metered interface{ Metrics() metric.Collector }
 // registerMetrics registers all metrics. A source, an endpoint and a rule has its series as soon as it is
 // loaded, unless they are sparse. An agent omits metrics that only its aggregator knows.
 func (d *Daemon) registerMetrics(reg *prometheus.Registry) error {
-	agent := d.pipe.concluder.peer().remote
+	agent := d.pipe.concluder.aggregatorState().remote
 	all := []prometheus.Collector{
 		versioncollector.NewCollector("crowsnest"),
 		collectors.NewGoCollector(),

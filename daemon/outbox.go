@@ -18,15 +18,15 @@ const (
 // is cut off would send notifications that its successor does not know, and the successor would
 // conclude and notify again. It is safe for concurrent use.
 type outbox struct {
-	urgent func() // makes the saver save soon
-	send   func([]episodes.Episode)
+	saveSoon func() // makes the saver save soon
+	send     func([]episodes.Episode)
 
 	mu   sync.Mutex
 	seq  uint64
-	held []letter // held notifications, oldest first
+	held []notification // held notifications, oldest first
 }
 
-type letter struct {
+type notification struct {
 	seq uint64
 	at  time.Time
 	eps []episodes.Episode
@@ -39,11 +39,11 @@ func (o *outbox) add(eps []episodes.Episode, now time.Time) {
 	}
 	o.mu.Lock()
 	o.seq++
-	o.held = append(o.held, letter{o.seq, now, eps})
+	o.held = append(o.held, notification{o.seq, now, eps})
 	o.mu.Unlock()
 	for i := range eps {
 		if eps[i].State == episodes.StateResolved || now.Sub(eps[i].FiredAt) < freshFor {
-			o.urgent()
+			o.saveSoon()
 			return
 		}
 	}
@@ -62,15 +62,15 @@ func (o *outbox) newestSeq() uint64 {
 
 // sendUpTo sends the episodes with numbers up to upTo.
 func (o *outbox) sendUpTo(upTo uint64) {
-	o.sendDue(func(l letter) bool { return l.seq <= upTo })
+	o.sendDue(func(l notification) bool { return l.seq <= upTo })
 }
 
 // sendOverdue sends episodes that have waited for too long.
 func (o *outbox) sendOverdue(now time.Time) {
-	o.sendDue(func(l letter) bool { return now.Sub(l.at) >= heldAtMost })
+	o.sendDue(func(l notification) bool { return now.Sub(l.at) >= heldAtMost })
 }
 
-func (o *outbox) sendDue(due func(letter) bool) {
+func (o *outbox) sendDue(due func(notification) bool) {
 	if o == nil {
 		return
 	}

@@ -23,7 +23,7 @@ import (
 func TestOutbox(t *testing.T) {
 	var sent []string
 	urgent := 0
-	o := &outbox{urgent: func() { urgent++ }, send: func(eps []episodes.Episode) { sent = append(sent, eps[0].Alert) }}
+	o := &outbox{saveSoon: func() { urgent++ }, send: func(eps []episodes.Episode) { sent = append(sent, eps[0].Alert) }}
 	now := time.Now()
 	fire := func(name string, age time.Duration) {
 		o.add([]episodes.Episode{{Alert: name, State: episodes.StateFiring, FiredAt: now.Add(-age)}}, now)

@@ -197,20 +197,20 @@ func (d *Daemon) takeOver(st *stage) error {
 	if err := state.DropReplica(dir); err != nil {
 		return err
 	}
-	d.began = d.now().UTC()
-	if got := st.standby.Synced(); packed != nil && !got.At.IsZero() {
+	d.readingSince = d.now().UTC()
+	if got := st.standby.SyncStatus(); packed != nil && !got.Time.IsZero() {
 		// The times of the state are by the clock of another machine.
-		if ahead := got.Ahead + times.Stepped(got.At, d.now()); ahead.Abs() >= clocksAgree {
-			d.saver.ahead = ahead
+		if ahead := got.ClockLead + times.Stepped(got.Time, d.now()); ahead.Abs() >= clocksAgree {
+			d.saver.clockLead = ahead
 			log.Warn().Stringer("by", ahead).Msg("the clock of the previous leader differs from this one: open alerts and deadlines are shifted by the difference")
 		}
 	}
-	d.self.Begin(d.began)
+	d.self.Begin(d.readingSince)
 	leader := lead.NewLeader(st.elector, snapshotVersion, d.pair.cfg.AloneAfter, d.wholeHistory, func() { d.pipe.changed.Store(true) })
 	next := *st
-	next.leader, next.since = leader, d.began
-	d.saver.twice = leader
-	d.outbox = &outbox{urgent: func() { d.saver.accept(true) }, send: d.postToSinks}
+	next.leader, next.since = leader, d.readingSince
+	d.saver.replica = leader
+	d.outbox = &outbox{saveSoon: func() { d.saver.accept(true) }, send: d.postToSinks}
 	d.saver.outbox = d.outbox
 	st.server.Lead(leader)
 	d.pair.stage.Store(&next)
@@ -239,7 +239,7 @@ func (p *pair) releaseLead() {
 	if err := st.elector.Release(ctx); err != nil {
 		p.log.Warn().Err(err).Msg("the leadership could not be released: the standby takes over when it expires")
 	} else if st.leader != nil {
-		st.leader.Released()
+		st.leader.AnnounceRelease()
 	}
 	st.tasks.stop(stopSources)
 }
@@ -302,9 +302,9 @@ func (p *pair) whyNotReady() string {
 	if st.leader != nil {
 		return ""
 	}
-	e, got := st.elector.Status(), st.standby.Synced()
+	e, got := st.elector.Status(), st.standby.SyncStatus()
 	switch {
-	case !got.At.IsZero() && time.Since(got.At) < p.cfg.AloneAfter:
+	case !got.Time.IsZero() && time.Since(got.Time) < p.cfg.AloneAfter:
 		return ""
 	case e.Err != nil:
 		return e.Err.Error()
@@ -350,7 +350,7 @@ func (p *pair) aloneSince() time.Time {
 	if p == nil || p.standsBy() {
 		return time.Time{}
 	}
-	return p.stage.Load().leader.Replication().Lonely
+	return p.stage.Load().leader.Replication().NoStandbySince
 }
 
 func (p *pair) view() *web.Pair {
@@ -403,13 +403,13 @@ func (p *pair) state() pairState {
 	if st == nil {
 		return pairState{}
 	}
-	out := pairState{leads: p.isLeading(), since: st.since, renewed: st.elector.Status().Err == nil, fetched: st.standby.Synced().Fetched}
+	out := pairState{leads: p.isLeading(), since: st.since, renewed: st.elector.Status().Err == nil, fetched: st.standby.SyncStatus().Fetched}
 	if st.leader != nil {
 		r := st.leader.Replication()
 		out.up, out.lag, out.sent = r.Up, r.Lag, r.Sent
 		return out
 	}
-	if at := st.standby.Synced().At; !at.IsZero() {
+	if at := st.standby.SyncStatus().Time; !at.IsZero() {
 		out.lag = max(0, time.Since(at))
 	}
 	out.up = p.whyNotReady() == ""

@@ -141,7 +141,7 @@ func (p *pipeline) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 }
 
 // matchBlock accepts the hits that match finds in the new lines of a stream.
-func (in *inlet) matchBlock(
+func (in *sourcePipeline) matchBlock(
 	s *matcher.Stream, commit func(), match func(*matcher.Program, *matcher.Buffer, time.Time) []matcher.Hit,
 ) {
 	p := in.pipeline

@@ -29,7 +29,7 @@ const (
 // readAgain matches older lines against rules that the aggregator got before this agent. before
 // returns the digests of the previous rules.
 func (d *Daemon) readAgain(before func() map[string]string) {
-	ahead := d.pipe.concluder.ahead()
+	ahead := d.pipe.concluder.mismatchedRules()
 	if len(ahead) == 0 {
 		return
 	}

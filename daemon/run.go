@@ -89,9 +89,9 @@ func (d *Daemon) restore() {
 	if d.saver.restoreState() {
 		d.pipe.concluder.resume(d.saver.save)
 		d.restoredUntil = d.now().Add(maxRestore)
-		d.log.Info().Int("episodes", len(d.engine.Episodes(d.now()))).Time("saved", d.saver.from).Msg("continuing from the saved state")
+		d.log.Info().Int("episodes", len(d.engine.Episodes(d.now()))).Time("saved", d.saver.restoredSavedAt).Msg("continuing from the saved state")
 	} else {
-		d.engine.StartWarmUp(d.began)
+		d.engine.StartWarmUp(d.readingSince)
 		d.warmUntil = d.now().Add(maxWarmUp)
 		d.log.Info().Msg("no saved state: reading older lines, and notifying only of what is still open")
 	}
@@ -199,9 +199,9 @@ func (d *Daemon) notifyReceivers(eps []episodes.Episode) {
 	switch {
 	case d.outbox != nil:
 		d.outbox.add(eps, d.now())
-	case d.unsaved != nil && d.saver.savesState():
+	case d.unsavedOutbox != nil && d.saver.savesState():
 		postTo(slices.DeleteFunc(slices.Clone(d.sinks), func(s sinks.Sink) bool { return slices.Contains(d.unique, s) }), eps)
-		d.unsaved.add(eps, d.now())
+		d.unsavedOutbox.add(eps, d.now())
 		d.pipe.changed.Store(true) // so that the state is saved soon
 	default:
 		d.postToSinks(eps)

@@ -46,19 +46,19 @@ type saver struct {
 	self         stateful           // alerts about crowsnest itself; nil if there are none
 	unknown      *sentinel.Sentinel // failures that no rule describes; nil if the sentinel is off
 	endedHistory *endedHistory      // ended episodes; nil if none are kept
-	twice        replicator         // copy of the state in another process; nil if there is none
+	replica      replicator         // copy of the state in another process; nil if there is none
 	outbox       *outbox            // notifications that wait for the standby; nil if there is none
 	// unsavedOutbox holds notifications that wait for the disk; nil if there is none.
 	unsavedOutbox *outbox
 	log           zerolog.Logger
 	urgent        chan struct{}
 
-	from    time.Time         // when the restored state was saved
-	ahead   time.Duration     // how far this clock is ahead of the clock of the process that saved it
-	held    *state.Held       // nil if another instance has the lock, or if locking failed
-	busy    sync.Mutex        // held while the state is saved
-	waiting []waitingSnapshot // oldest first; guarded by busy
-	spare   []byte            // memory for the next payload; guarded by busy
+	restoredSavedAt time.Time         // when the restored state was saved
+	clockLead       time.Duration     // how far this clock is ahead of the clock of the process that saved it
+	stateLock       *state.HeldLock   // nil if another instance has the lock, or if locking failed
+	busy            sync.Mutex        // held while the state is saved
+	waiting         []waitingSnapshot // oldest first; guarded by busy
+	spare           []byte            // memory for the next payload; guarded by busy
 
 	mu      sync.Mutex
 	saved   time.Time
@@ -76,10 +76,10 @@ type replicator interface {
 }
 
 type waitingSnapshot struct {
-	payload []byte
-	seq     uint64
-	letters uint64 // number of the newest notification in outbox whose conclusions it contains
-	unsaved uint64 // the same number for unsavedOutbox
+	payload   []byte
+	seq       uint64
+	outboxSeq uint64 // number of the newest notification in outbox whose conclusions it contains
+	unsaved   uint64 // the same number for unsavedOutbox
 }
 
 // run saves until ctx ends. The caller saves once more when everything else has stopped.
@@ -157,14 +157,14 @@ func (s *saver) step(ctx context.Context, now bool) {
 	if now || len(s.waiting) < maxWaiting && (s.pipe.changed.Load() || s.lastFailed()) {
 		payload, c, err := s.copyState()
 		if err != nil {
-			s.write(ctx, waitingSnapshot{letters: c.letters, unsaved: c.unsaved}, err)
+			s.write(ctx, waitingSnapshot{outboxSeq: c.outboxSeq, unsaved: c.unsaved}, err)
 			return
 		}
 		if !c.lost {
-			s.waiting = append(s.waiting, waitingSnapshot{payload, c.seq, c.letters, c.unsaved})
+			s.waiting = append(s.waiting, waitingSnapshot{payload, c.seq, c.outboxSeq, c.unsaved})
 		}
 	}
-	allowed, n := s.pipe.concluder.saved(), 0
+	allowed, n := s.pipe.concluder.writableCheckpoint(), 0
 	for n < len(s.waiting) && s.waiting[n].seq <= allowed {
 		n++
 	}
@@ -172,7 +172,7 @@ func (s *saver) step(ctx context.Context, now bool) {
 		written := s.waiting[n-1]
 		s.write(ctx, written, nil)
 		s.waiting = append(s.waiting[:0:0], s.waiting[n:]...)
-		if s.twice == nil && cap(written.payload) <= maxSpare { // the second process keeps the payload that it was offered
+		if s.replica == nil && cap(written.payload) <= maxSpare { // the second process keeps the payload that it was offered
 			s.spare = written.payload[:0]
 		}
 	}
@@ -185,12 +185,12 @@ func (s *saver) write(ctx context.Context, snap waitingSnapshot, err error) {
 	s.writing = began
 	s.mu.Unlock()
 	ended, bad := s.endedHistory.pendingBatch()
-	both := s.twice == nil
-	if s.twice != nil && err == nil {
-		both = s.twice.Wait(ctx, s.twice.Offer(snap.payload, ended.Records))
+	both := s.replica == nil
+	if s.replica != nil && err == nil {
+		both = s.replica.Wait(ctx, s.replica.Offer(snap.payload, ended.Records))
 	}
 	if both || err != nil { // a snapshot that cannot be made must not delay notifications
-		s.outbox.sendUpTo(snap.letters)
+		s.outbox.sendUpTo(snap.outboxSeq)
 	}
 	if err == nil {
 		err = state.Save(s.dir, snap.payload)
@@ -210,7 +210,7 @@ func (s *saver) write(ctx context.Context, snap waitingSnapshot, err error) {
 	}
 	if err != nil {
 		s.errors++
-		if s.failing.Why = err; !was {
+		if s.failing.Err = err; !was {
 			s.failing.Since = began
 		}
 	} else {
@@ -243,19 +243,19 @@ func (s *saver) updatePositions() {
 func (s *saver) confirm() {
 	for _, src := range s.sources {
 		if members := src.Info().Members; members != nil {
-			members.Saved()
+			members.ConfirmSaved()
 		}
 	}
 }
 
 func (s *saver) copyState() ([]byte, checkpoint, error) {
-	snap := snapshot{Version: snapshotVersion, Saved: s.pipe.now().UTC(), Sources: map[string]json.RawMessage{}, Sinks: map[string]json.RawMessage{}}
+	snap := snapshot{Version: snapshotVersion, SavedAt: s.pipe.now().UTC(), Sources: map[string]json.RawMessage{}, Sinks: map[string]json.RawMessage{}}
 	var err error
 	var c checkpoint
 	s.pipe.withCopyLock(func() {
 		snap.Clock = s.pipe.stamps
 		c = s.pipe.concluder.checkpoint()
-		c.letters, c.unsaved = s.outbox.newestSeq(), s.unsavedOutbox.newestSeq()
+		c.outboxSeq, c.unsaved = s.outbox.newestSeq(), s.unsavedOutbox.newestSeq()
 		for _, src := range s.sources {
 			if pos := src.Positions(); pos != nil {
 				snap.Sources[src.Name()] = pos
@@ -270,7 +270,7 @@ func (s *saver) copyState() ([]byte, checkpoint, error) {
 			snap.Self, err = s.self.Export()
 		}
 		if s.unknown != nil && err == nil {
-			snap.Unknown, err = s.unknown.Export()
+			snap.Sentinel, err = s.unknown.Export()
 		}
 		if s.endedHistory != nil && err == nil {
 			snap.History, err = s.endedHistory.Export()
@@ -301,7 +301,7 @@ func (s *saver) unsavedSince() monitor.SaveFailure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failing.Since.IsZero() && !s.writing.IsZero() {
-		return monitor.SaveFailure{Since: s.writing, Why: errors.New("the write has not finished yet")}
+		return monitor.SaveFailure{Since: s.writing, Err: errors.New("the write has not finished yet")}
 	}
 	return s.failing
 }
@@ -316,14 +316,14 @@ func (s *saver) tryLock() {
 
 // lock locks the folder, if it is not locked. It tries until ctx ends.
 func (s *saver) lock(ctx context.Context) error {
-	if s.dir == "" || s.held != nil && s.held.Valid() {
+	if s.dir == "" || s.stateLock != nil && s.stateLock.Valid() {
 		return nil
 	}
 	held, err := state.Lock(ctx, s.dir)
 	switch {
 	case err == nil:
 		s.unlock()
-		s.held = held
+		s.stateLock = held
 		if s.folderTaken.Swap(false) {
 			s.pipe.changed.Store(true)
 			s.log.Info().Msg("no other instance uses the state: saving starts now")
@@ -343,15 +343,15 @@ func (s *saver) reportLockLoss(err error) {
 	if s.failing.Since.IsZero() {
 		s.failing.Since = now
 	}
-	s.failing.Why = err
+	s.failing.Err = err
 	s.mu.Unlock()
 	s.log.Error().Err(err).Msg("continuing without saving the state; retrying")
 }
 
 func (s *saver) unlock() {
-	if s.held != nil {
-		_ = s.held.Release() // Release only closes a descriptor
-		s.held = nil
+	if s.stateLock != nil {
+		_ = s.stateLock.Release() // Release only closes a descriptor
+		s.stateLock = nil
 	}
 }
 

@@ -35,7 +35,7 @@ func TestSaverRecovers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	s := &saver{dir: dir, pipe: localPipeline(episodes.Config{}, clock), log: zerolog.Nop()}
 	s.tryLock()
-	require.NotNil(t, s.held)
+	require.NotNil(t, s.stateLock)
 	s.save()
 	require.Zero(t, s.unsavedSince())
 
@@ -46,16 +46,16 @@ func TestSaverRecovers(t *testing.T) {
 		s.tryLock()
 		s.save()
 		require.Equal(t, time.Unix(1060, 0), s.unsavedSince().Since)
-		require.Error(t, s.unsavedSince().Why)
+		require.Error(t, s.unsavedSince().Err)
 	}
 	saved, failures := s.status()
 	require.Equal(t, time.Unix(1000, 0), saved)
 	require.Equal(t, int64(3), failures)
 
 	require.NoError(t, os.Remove(dir))
-	require.False(t, s.held.Valid())
+	require.False(t, s.stateLock.Valid())
 	s.tryLock()
-	require.True(t, s.held.Valid())
+	require.True(t, s.stateLock.Valid())
 	s.save()
 	require.Zero(t, s.unsavedSince())
 	payload, note, err := state.Load(dir)
@@ -70,7 +70,7 @@ func TestSaverRecovers(t *testing.T) {
 	now = now.Add(time.Minute)
 	s.tryLock()
 	require.False(t, s.savesState())
-	require.ErrorIs(t, s.unsavedSince().Why, state.ErrLocked)
+	require.ErrorIs(t, s.unsavedSince().Err, state.ErrLocked)
 	s.save()
 	require.NoFileExists(t, filepath.Join(dir, "state"))
 	require.NoError(t, other.Release())
@@ -116,7 +116,7 @@ func TestSnapshotsWait(t *testing.T) {
 	up, err := client.New(client.Config{URL: "http://a:1", Node: "n1"}, client.Options{})
 	require.NoError(t, err)
 	pipe := localPipeline(episodes.Config{}, time.Now)
-	pipe.concluder = &remote{local: local{pipe.engine}, up: up}
+	pipe.concluder = &remoteConcluder{local: local{pipe.engine}, sink: up}
 	s := &saver{dir: t.TempDir(), pipe: pipe, log: zerolog.Nop()}
 	s.save()
 	saved, errs := s.status()
@@ -152,8 +152,8 @@ func TestSnapshotIsJSON(t *testing.T) {
 	}
 	none, some := map[string]json.RawMessage{}, map[string]json.RawMessage{"b": json.RawMessage(`{"x":[1]}`), "a\"<": json.RawMessage(`1`), "none": nil}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
-	f(snapshot{Version: 1, Saved: at, Sources: none})
-	f(snapshot{Version: 1, Saved: at, Clock: times.Stamps{Periods: []times.Period{{Until: at, Shift: time.Hour}}}, Sources: none})
-	f(snapshot{Version: 1, Saved: at, Engine: json.RawMessage(`{"e":2}`), Sources: some, Sinks: none, Self: json.RawMessage(`{"seen":1}`)})
-	f(snapshot{Version: 1, Saved: at, Engine: json.RawMessage(`{"e":2}`), Sources: none, Sinks: some})
+	f(snapshot{Version: 1, SavedAt: at, Sources: none})
+	f(snapshot{Version: 1, SavedAt: at, Clock: times.Stamps{Periods: []times.Period{{Until: at, Shift: time.Hour}}}, Sources: none})
+	f(snapshot{Version: 1, SavedAt: at, Engine: json.RawMessage(`{"e":2}`), Sources: some, Sinks: none, Self: json.RawMessage(`{"seen":1}`)})
+	f(snapshot{Version: 1, SavedAt: at, Engine: json.RawMessage(`{"e":2}`), Sources: none, Sinks: some})
 }

@@ -16,15 +16,15 @@ const snapshotVersion = 1
 
 // snapshot is the state at one moment that survives a restart.
 type snapshot struct {
-	Version int                        `json:"version"`
-	Saved   time.Time                  `json:"saved"`
-	Clock   times.Stamps               `json:"clock,omitzero"` // changes of the clock
-	Engine  json.RawMessage            `json:"engine"`
-	Sources map[string]json.RawMessage `json:"sources"`
-	Sinks   map[string]json.RawMessage `json:"sinks,omitempty"`
-	Self    json.RawMessage            `json:"self,omitempty"`    // alerts about crowsnest itself
-	Unknown json.RawMessage            `json:"unknown,omitempty"` // failures that no rule describes
-	History json.RawMessage            `json:"history,omitempty"` // ended episodes that are not in the history file yet
+	Version  int                        `json:"version"`
+	SavedAt  time.Time                  `json:"saved"`
+	Clock    times.Stamps               `json:"clock,omitzero"` // changes of the clock
+	Engine   json.RawMessage            `json:"engine"`
+	Sources  map[string]json.RawMessage `json:"sources"`
+	Sinks    map[string]json.RawMessage `json:"sinks,omitempty"`
+	Self     json.RawMessage            `json:"self,omitempty"`    // alerts about crowsnest itself
+	Sentinel json.RawMessage            `json:"unknown,omitempty"` // failures that no rule describes
+	History  json.RawMessage            `json:"history,omitempty"` // ended episodes that are not in the history file yet
 }
 
 type stateful interface {
@@ -36,7 +36,7 @@ type stateful interface {
 // of it. engine appends the episodes. After an error it returns b unchanged.
 func (s snapshot) appendJSON(b []byte, engine func([]byte) ([]byte, error)) ([]byte, error) {
 	was := b
-	saved, err := json.Marshal(s.Saved)
+	saved, err := json.Marshal(s.SavedAt)
 	if len(s.Clock.Periods) > 0 {
 		clock, _ := json.Marshal(s.Clock) // times and numbers can always be encoded
 		saved = fmt.Appendf(saved, `,"clock":%s`, clock)
@@ -54,8 +54,8 @@ func (s snapshot) appendJSON(b []byte, engine func([]byte) ([]byte, error)) ([]b
 	if len(s.Self) > 0 {
 		b = append(append(b, `,"self":`...), s.Self...)
 	}
-	if len(s.Unknown) > 0 {
-		b = append(append(b, `,"unknown":`...), s.Unknown...)
+	if len(s.Sentinel) > 0 {
+		b = append(append(b, `,"unknown":`...), s.Sentinel...)
 	}
 	if len(s.History) > 0 {
 		b = append(append(b, `,"history":`...), s.History...)
@@ -114,13 +114,13 @@ func (s *saver) restoreState() bool {
 
 func (s *saver) applySnapshot(snap snapshot) bool {
 	ok := true
-	s.from = snap.Saved
+	s.restoredSavedAt = snap.SavedAt
 	if err := s.pipe.concluder.Restore(snap.Engine, s.pipe.now()); err != nil {
 		s.log.Error().Err(err).Msg("saved episodes cannot be used; starting without them")
 		ok = false
 	}
 	if ok {
-		s.pipe.continueFrom(snap.Saved, snap.Clock, s.ahead)
+		s.pipe.continueFrom(snap.SavedAt, snap.Clock, s.clockLead)
 	}
 	for _, src := range s.sources {
 		// With positions but without the episodes that belong to them, lines would be skipped.
@@ -137,8 +137,8 @@ func (s *saver) applySnapshot(snap snapshot) bool {
 			s.log.Error().Err(err).Msg("the saved alerts about crowsnest itself cannot be used")
 		}
 	}
-	if s.unknown != nil && ok && snap.Unknown != nil {
-		if err := s.unknown.Import(snap.Unknown); err != nil {
+	if s.unknown != nil && ok && snap.Sentinel != nil {
+		if err := s.unknown.Import(snap.Sentinel); err != nil {
 			s.log.Error().Err(err).Msg("the saved list of failures without a rule cannot be used; crowsnest reads for an hour before it reports new ones")
 		}
 	}

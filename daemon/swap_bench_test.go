@@ -37,7 +37,7 @@ func BenchmarkSwap(b *testing.B) {
 	p.swapRules(sets[0])
 	s := matcher.NewStream(matcher.Labels{"namespace": "n", "pod": "p", "container": "c"}, matcher.StreamOptions{})
 	for n := range 10000 {
-		(&inlet{pipeline: p}).Scan(s, fmt.Appendf(nil, "%s stderr F failure %d of k%d\n", time.Now().UTC().Format(time.RFC3339Nano), n%5000, n), func() {})
+		(&sourcePipeline{pipeline: p}).Scan(s, fmt.Appendf(nil, "%s stderr F failure %d of k%d\n", time.Now().UTC().Format(time.RFC3339Nano), n%5000, n), func() {})
 	}
 	p.evaluate(func([]episodes.Episode) {})
 	require.Equal(b, 10000, len(p.engine.Episodes(time.Now())))

@@ -41,7 +41,7 @@ func (d *Daemon) runTicks(ctx context.Context) {
 		d.sendRestored(now, caughtUp)
 		d.evaluateUnknown(now)
 		d.outbox.sendOverdue(now)
-		d.unsaved.sendOverdue(now)
+		d.unsavedOutbox.sendOverdue(now)
 		if now.Sub(lastSelf) >= selfEvery || now.Before(lastSelf) {
 			lastSelf = now
 			d.updateMonitor(now, seen)
@@ -56,10 +56,10 @@ func (d *Daemon) runTicks(ctx context.Context) {
 
 func (d *Daemon) updateMonitor(now time.Time, seen *changeLog) {
 	st := monitor.State{
-		Sources: d.readSources(), Readings: d.sourceReadings(), Rules: d.pipe.Rules(), Agent: d.pipe.concluder.peer().remote, Losses: d.opt.Cfg.Sources.Losses(), Endpoints: d.endpointStatus(), Broken: d.outcome.Load().broken,
-		Quarantined: d.quarantineCostly(now), Evictions: d.engine.Evictions(), Unread: d.engine.UnreadRules(),
-		Trusted: d.pipe.Rules().Namespaces, Behind: d.agentsBehind(), Agents: map[string]server.Stats{}, Unsaved: d.saver.unsavedSince(),
-		Unanswered: d.pipe.concluder.peer().unanswered, Upstream: d.pipe.concluder.alerts(now), Lonely: d.pair.aloneSince(),
+		Sources: d.readSources(), Readings: d.sourceReadings(), Rules: d.pipe.Rules(), Agent: d.pipe.concluder.aggregatorState().remote, Losses: d.opt.Cfg.Sources.Losses(), Endpoints: d.endpointStatus(), Broken: d.outcome.Load().broken,
+		Quarantined: d.quarantineCostly(now), Evictions: d.engine.Evictions(), UnreadRules: d.engine.UnreadRules(),
+		Trusted: d.pipe.Rules().Namespaces, MismatchedRules: d.agentsBehind(), Agents: map[string]server.Stats{}, Unsaved: d.saver.unsavedSince(),
+		Unanswered: d.pipe.concluder.aggregatorState().unanswered, Upstream: d.pipe.concluder.alerts(now), NoStandbySince: d.pair.aloneSince(),
 		Unverified: d.unverifiedRules(),
 	}
 	for _, a := range d.agentSources() {
@@ -100,12 +100,12 @@ func (d *Daemon) quarantineCostly(now time.Time) []matcher.Quarantined {
 }
 
 // agentsBehind returns the active rules of which agents have another version.
-func (d *Daemon) agentsBehind() map[string]sources.Behind {
-	out := map[string]sources.Behind{}
+func (d *Daemon) agentsBehind() map[string]sources.RuleMismatch {
+	out := map[string]sources.RuleMismatch{}
 	set := d.pipe.Rules()
 	for _, src := range d.sources {
 		if members := src.Info().Members; members != nil {
-			maps.Copy(out, members.Behind(set))
+			maps.Copy(out, members.MismatchedRules(set))
 		}
 	}
 	return out
@@ -168,7 +168,7 @@ func (d *Daemon) caughtUp(reachableOnly bool) bool {
 			names = append(names, s.Name())
 		}
 	}
-	return d.pipe.readUpTo(names, d.began)
+	return d.pipe.readUpTo(names, d.readingSince)
 }
 
 // warmUp ends the warm-up when every source has caught up with the start. It also ends it when

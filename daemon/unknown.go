@@ -80,7 +80,7 @@ func (d *Daemon) takeComplaints() {
 
 // evaluateUnknown concludes which complaints are failures, except in an agent.
 func (d *Daemon) evaluateUnknown(now time.Time) {
-	if d.sentinel == nil || d.pipe.concluder.peer().remote || !d.restoredUntil.IsZero() || !d.warmUntil.IsZero() {
+	if d.sentinel == nil || d.pipe.concluder.aggregatorState().remote || !d.restoredUntil.IsZero() || !d.warmUntil.IsZero() {
 		return
 	}
 	if now.Sub(d.unknownAt) < unknownEvery && !now.Before(d.unknownAt) {
@@ -185,7 +185,7 @@ func newSelector(labels map[string]string) (rules.Selector, error) {
 }
 
 func (d *Daemon) unknownView() web.Unknown {
-	out := web.Unknown{Enabled: d.sentinel != nil, Forwarded: d.pipe.concluder.peer().remote, PerDay: d.opt.Cfg.Sentinel.AlertsPerDay, Failures: []web.UnknownFailure{}}
+	out := web.Unknown{Enabled: d.sentinel != nil, Forwarded: d.pipe.concluder.aggregatorState().remote, PerDay: d.opt.Cfg.Sentinel.AlertsPerDay, Failures: []web.UnknownFailure{}}
 	if d.sentinel == nil {
 		return out
 	}

@@ -298,7 +298,7 @@ func (d *Daemon) setReadiness(st *web.Status) {
 			st.Absent = append(st.Absent, fmt.Sprintf("source %s is idle: %s", s.Name, s.Idle))
 		}
 	}
-	if why := d.pipe.concluder.peer().absent; why != "" {
+	if why := d.pipe.concluder.aggregatorState().absent; why != "" {
 		st.Absent = append(st.Absent, why)
 	}
 	st.Unhealthy = d.whyUnhealthy()
@@ -314,7 +314,7 @@ func notOpened(s sources.Status) string {
 // whyUnhealthy returns the part that has stopped for good and may work after a restart, or "".
 func (d *Daemon) whyUnhealthy() string {
 	for _, name := range d.self.HungSources() {
-		if isOwnSource(d.sources, name) && !d.pipe.concluder.peer().blocked { // a restart would not help
+		if isOwnSource(d.sources, name) && !d.pipe.concluder.aggregatorState().blocked { // a restart would not help
 			return fmt.Sprintf("source %s makes no progress", name)
 		}
 	}
@@ -372,7 +372,7 @@ func (d *Daemon) runningVersions() map[string][]string {
 // unverifiedRules returns the rules for the alert about unverified releases, if it is configured and this is
 // no agent.
 func (d *Daemon) unverifiedRules() []rules.UnverifiedRelease {
-	if !d.cfg.Load().Rules.AlertUnverified || d.pipe.concluder.peer().remote {
+	if !d.cfg.Load().Rules.AlertUnverified || d.pipe.concluder.aggregatorState().remote {
 		return nil
 	}
 	return d.pipe.Rules().Unverified(d.runningVersions())

@@ -51,24 +51,24 @@ type Elector struct {
 	self  Candidate
 	times Times
 	now   func() time.Time
-	kick  chan struct{}
+	wake  chan struct{}
 	won   chan struct{} // closed when this process takes the lead
 	lost  chan struct{} // closed when another process has taken the lead from this one
 
 	turn sync.Mutex // held during a request to the store
 
-	mu       sync.Mutex
-	rec      Record
-	revision string
-	seen     time.Time // time at which the current revision was first seen
-	known    bool      // whether a record was ever read or written
-	leads    bool      // whether this process wrote the newest known record as the leader
-	taking   bool      // whether this process is writing a record to take the lead
-	ended    bool      // whether the lead was finally lost or released
-	renewed  time.Time // time just before the last successful write
-	promised time.Time // time from which the newest promise of the standby counts
-	bound    time.Time // start of this process's promise to the leader; zero if there is none
-	err      error     // error of the last attempt
+	mu             sync.Mutex
+	rec            Record
+	revision       string
+	revisionSeenAt time.Time // time at which the current revision was first seen
+	known          bool      // whether a record was ever read or written
+	leads          bool      // whether this process wrote the newest known record as the leader
+	taking         bool      // whether this process is writing a record to take the lead
+	ended          bool      // whether the lead was finally lost or released
+	renewed        time.Time // time just before the last successful write
+	promised       time.Time // time from which the newest promise of the standby counts
+	bound          time.Time // start of this process's promise to the leader; zero if there is none
+	err            error     // error of the last attempt
 }
 
 // NewElector returns an elector. It starts nothing. If now is nil, time.Now is used.
@@ -78,7 +78,7 @@ func NewElector(store Store, self Candidate, times Times, now func() time.Time) 
 	}
 	return &Elector{
 		store: store, self: self, times: times, now: now,
-		kick: make(chan struct{}, 1), won: make(chan struct{}), lost: make(chan struct{}),
+		wake: make(chan struct{}, 1), won: make(chan struct{}), lost: make(chan struct{}),
 	}
 }
 
@@ -86,14 +86,14 @@ func NewElector(store Store, self Candidate, times Times, now func() time.Time) 
 func (e *Elector) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		e.renewOrCampaign(ctx)
-		pause.Sleep(ctx, e.times.Retry, e.kick)
+		pause.Sleep(ctx, e.times.Retry, e.wake)
 	}
 }
 
 // TryNow makes Run try immediately.
 func (e *Elector) TryNow() {
 	select {
-	case e.kick <- struct{}{}:
+	case e.wake <- struct{}{}:
 	default:
 	}
 }
@@ -207,8 +207,8 @@ func (e *Elector) readRecord(ctx context.Context) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if revision != e.revision || e.seen.IsZero() {
-		e.seen = e.now()
+	if revision != e.revision || e.revisionSeenAt.IsZero() {
+		e.revisionSeenAt = e.now()
 	}
 	if e.revision = revision; revision != "" {
 		e.rec, e.known = rec, true // after the record was removed, its last content is still known
@@ -220,7 +220,7 @@ func (e *Elector) readRecord(ctx context.Context) error {
 func (e *Elector) mayTake(now time.Time) bool {
 	// Only the monotonic clock is used. It may stand still while a machine sleeps, but waiting too long is safe.
 	// Somebody could set the wall clock ahead by a day.
-	quiet := now.Sub(e.seen)
+	quiet := now.Sub(e.revisionSeenAt)
 	if !e.bound.IsZero() && now.Sub(e.bound) < e.times.Renew {
 		return false
 	}
@@ -257,7 +257,7 @@ func (e *Elector) writeRecord(ctx context.Context, rec Record) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.rec, e.revision, e.seen, e.known = rec, next, e.now(), true
+	e.rec, e.revision, e.revisionSeenAt, e.known = rec, next, e.now(), true
 	if rec.Holder != e.self.ID {
 		return nil
 	}

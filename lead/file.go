@@ -25,7 +25,7 @@ func NewFileStore(dir string) *FileStore { return &FileStore{dir} }
 // Where returns the folder.
 func (s *FileStore) Where() string { return "folder " + s.dir }
 
-type saved struct {
+type savedRecord struct {
 	Revision uint64 `json:"revision"`
 	Record   Record `json:"record"`
 }
@@ -51,7 +51,7 @@ func (s *FileStore) read() (Record, string, error) {
 	if err != nil {
 		return Record{}, "", fmt.Errorf("read the leader record: %w", err)
 	}
-	var in saved
+	var in savedRecord
 	if err := json.Unmarshal(b, &in); err != nil {
 		return Record{}, "", fmt.Errorf("read the leader record from %s: %w; remove the file while no process runs", s.path(), err)
 	}
@@ -70,7 +70,7 @@ func (s *FileStore) Put(ctx context.Context, rec Record, revision string) (strin
 			return ErrConflict
 		}
 		n, _ := strconv.ParseUint(now, 10, 64) // the revision "" becomes 0
-		b, err := json.Marshal(saved{n + 1, rec})
+		b, err := json.Marshal(savedRecord{n + 1, rec})
 		if err != nil {
 			return err
 		}

@@ -59,23 +59,23 @@ type Leader struct {
 	started time.Time // time from which clockStamp counts
 	packer  *zstd.Encoder
 
-	mu        sync.Mutex
-	changed   chan struct{} // closed when something changes
-	gen       uint64        // generation of the newest checkpoint
-	payload   []byte
-	packed    []byte // compressed payload; nil until a standby requests it
-	records   [][]byte
-	confirmed uint64 // generation of the newest confirmed checkpoint
-	standby   string // ID of the connected standby; empty if there is none
-	acked     uint64 // generation of the checkpoint on the standby's disk
-	heard     time.Time
-	behind    time.Time // time since which the standby has lacked the newest checkpoint; zero if it has it
-	needed    bool      // whether a checkpoint is confirmed only when it is on the standby's disk
-	listed    bool      // whether the record states that the standby has all confirmed checkpoints
-	lonely    time.Time // time since which no standby has had all checkpoints; zero if one has them
-	released  bool
-	sent      int64 // number of bytes sent to standbys
-	want      func()
+	mu             sync.Mutex
+	changed        chan struct{} // closed when something changes
+	gen            uint64        // generation of the newest checkpoint
+	payload        []byte
+	packed         []byte // compressed payload; nil until a standby requests it
+	records        [][]byte
+	confirmed      uint64 // generation of the newest confirmed checkpoint
+	standby        string // ID of the connected standby; empty if there is none
+	acked          uint64 // generation of the checkpoint on the standby's disk
+	lastPollAt     time.Time
+	behind         time.Time // time since which the standby has lacked the newest checkpoint; zero if it has it
+	needed         bool      // whether a checkpoint is confirmed only when it is on the standby's disk
+	listed         bool      // whether the record states that the standby has all confirmed checkpoints
+	noStandbySince time.Time // time since which no standby has had all checkpoints; zero if one has them
+	released       bool
+	sent           int64 // number of bytes sent to standbys
+	want           func()
 }
 
 // NewLeader returns a leader that serves nothing yet. log returns the whole log of records that belongs to the newest
@@ -84,7 +84,7 @@ func NewLeader(e *Elector, version int, alone time.Duration, log func() [][]byte
 	packer, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1)) // the options are valid, so there is no error
 	return &Leader{
 		elector: e, version: version, alone: alone, log: log, want: want, process: rand.Text(), started: e.now(),
-		packer: packer, changed: make(chan struct{}), lonely: e.now(),
+		packer: packer, changed: make(chan struct{}), noStandbySince: e.now(),
 	}
 }
 
@@ -149,7 +149,7 @@ func (l *Leader) Run(ctx context.Context) {
 // standby from the list.
 func (l *Leader) listStandby(ctx context.Context) {
 	l.mu.Lock()
-	standby, away := l.standby, l.elector.now().Sub(l.heard) >= l.alone
+	standby, away := l.standby, l.elector.now().Sub(l.lastPollAt) >= l.alone
 	add := l.needed && !l.listed && !away && l.acked >= l.confirmed
 	remove := l.needed && away
 	if away && !l.needed {
@@ -160,22 +160,22 @@ func (l *Leader) listStandby(ctx context.Context) {
 	case add:
 		if l.elector.SetCurrent(ctx, l.elector.self.ID, standby) == nil {
 			l.mu.Lock()
-			l.listed, l.lonely = true, time.Time{}
+			l.listed, l.noStandbySince = true, time.Time{}
 			l.mu.Unlock()
 		}
 	case remove:
 		// Every candidate must know that the standby lacks a checkpoint before the leader continues alone.
 		if l.elector.SetCurrent(ctx, l.elector.self.ID) == nil {
 			l.mu.Lock()
-			l.needed, l.listed, l.standby, l.lonely = false, false, "", l.elector.now()
+			l.needed, l.listed, l.standby, l.noStandbySince = false, false, "", l.elector.now()
 			l.wakeWaiting()
 			l.mu.Unlock()
 		}
 	}
 }
 
-// Released informs the standby that the lead was released, so that the standby takes it without waiting.
-func (l *Leader) Released() {
+// AnnounceRelease informs the standby that the lead was released, so that the standby takes it without waiting.
+func (l *Leader) AnnounceRelease() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.released = true
@@ -248,13 +248,13 @@ func (l *Leader) recordPoll(p *poll) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.elector.now()
-	if l.standby != "" && l.standby != p.ID && (l.needed || now.Sub(l.heard) < l.alone) {
-		return fmt.Sprintf("another standby is connected, or was until %v ago; only one is allowed", now.Sub(l.heard).Round(time.Second))
+	if l.standby != "" && l.standby != p.ID && (l.needed || now.Sub(l.lastPollAt) < l.alone) {
+		return fmt.Sprintf("another standby is connected, or was until %v ago; only one is allowed", now.Sub(l.lastPollAt).Round(time.Second))
 	}
 	if l.standby != p.ID {
 		l.standby, l.acked = p.ID, 0
 	}
-	l.heard = now
+	l.lastPollAt = now
 	if p.Process != l.process {
 		if l.needed { // the standby has lost the checkpoint that it had
 			l.acked, l.listed = 0, false
@@ -322,10 +322,10 @@ func Unpack(packed []byte, maxSize uint64) ([]byte, error) {
 
 // Replication describes how far the leader's state was copied to its standby.
 type Replication struct {
-	Up     bool          // whether the standby has all confirmed checkpoints
-	Lonely time.Time     // time since which no standby has had all checkpoints; zero if one has them
-	Lag    time.Duration // time for which the standby has lacked the newest checkpoint
-	Sent   int64         // number of bytes sent
+	Up             bool          // whether the standby has all confirmed checkpoints
+	NoStandbySince time.Time     // time since which no standby has had all checkpoints; zero if one has them
+	Lag            time.Duration // time for which the standby has lacked the newest checkpoint
+	Sent           int64         // number of bytes sent
 }
 
 // Replication returns how far the state was copied to the standby.
@@ -333,7 +333,7 @@ func (l *Leader) Replication() Replication {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.elector.now()
-	out := Replication{Up: l.listed, Lonely: l.lonely, Sent: l.sent}
+	out := Replication{Up: l.listed, NoStandbySince: l.noStandbySince, Sent: l.sent}
 	if !l.behind.IsZero() && l.standby != "" {
 		out.Lag = max(0, now.Sub(l.behind))
 	}

@@ -145,7 +145,7 @@ func TestTheClockOfTheLeaderIsMeasured(t *testing.T) {
 	d := newDuo(t, clock.Now)
 	require.True(t, d.confirms(d.leader.Offer([]byte("one"), nil), patience))
 	s, _ := d.standby("b", 3, &kept{})
-	require.True(t, wait.Until(patience, func() bool { return s.Synced().Ahead.Round(time.Minute) == -time.Hour }))
+	require.True(t, wait.Until(patience, func() bool { return s.SyncStatus().ClockLead.Round(time.Minute) == -time.Hour }))
 }
 
 // What is confirmed is on both disks, as long as the record says so.
@@ -179,7 +179,7 @@ func TestReplication(t *testing.T) {
 	require.True(t, d.confirms(gen, patience), "it goes on alone")
 	d.current("a")
 	require.False(t, d.leader.Replication().Up)
-	require.False(t, d.leader.Replication().Lonely.IsZero())
+	require.False(t, d.leader.Replication().NoStandbySince.IsZero())
 }
 
 // A leader that reaches neither the record nor its standby confirms nothing, and so
@@ -237,7 +237,7 @@ func TestOlderStandby(t *testing.T) {
 	d, k := newDuo(t, nil), &kept{}
 	d.leader.Offer([]byte("one"), nil)
 	s, _ := d.standby("b", 2, k)
-	require.True(t, wait.Until(patience, func() bool { return errors.Is(s.Synced().Err, ErrNewer) }))
+	require.True(t, wait.Until(patience, func() bool { return errors.Is(s.SyncStatus().Err, ErrNewer) }))
 	require.True(t, d.confirms(d.leader.Offer([]byte("two"), nil), patience))
 	d.current("a")
 	payload, _, _ := k.get()
@@ -253,8 +253,8 @@ func TestRefusedStandbys(t *testing.T) {
 	f := func(id, want string) {
 		t.Helper()
 		s, _ := d.standby(id, 3, &kept{})
-		require.True(t, wait.Until(patience, func() bool { return s.Synced().Err != nil }))
-		require.ErrorContains(t, s.Synced().Err, want)
+		require.True(t, wait.Until(patience, func() bool { return s.SyncStatus().Err != nil }))
+		require.ErrorContains(t, s.SyncStatus().Err, want)
 	}
 	f("c", "another standby is connected")
 	post := func(body string) int {

@@ -47,11 +47,11 @@ type Standby struct {
 	gen     uint64
 	stamp   int64
 
-	mu      sync.Mutex
-	synced  time.Time     // time at which the standby last had the newest checkpoint; zero if never
-	ahead   time.Duration // duration by which this clock was ahead of the leader's clock at the time synced
-	err     error         // error of the last poll
-	fetched int64         // number of bytes received
+	mu        sync.Mutex
+	synced    time.Time     // time at which the standby last had the newest checkpoint; zero if never
+	clockLead time.Duration // duration by which this clock was ahead of the leader's clock at the time synced
+	err       error         // error of the last poll
+	fetched   int64         // number of bytes received
 }
 
 // NewStandby returns a standby, which starts nothing. client must send the required credentials.
@@ -107,9 +107,9 @@ func (s *Standby) pollOnce(ctx context.Context, leader Record) error {
 	s.gen = h.Generation
 	if s.gen > 0 {
 		s.mu.Lock()
-		s.synced, s.ahead = s.elector.now(), 0
+		s.synced, s.clockLead = s.elector.now(), 0
 		if h.Clock != 0 {
-			s.ahead = s.synced.Round(0).Sub(time.Unix(0, h.Clock))
+			s.clockLead = s.synced.Round(0).Sub(time.Unix(0, h.Clock))
 		}
 		s.mu.Unlock()
 	}
@@ -168,17 +168,17 @@ func readAnswer(r io.Reader) (h head, packed []byte, err error) {
 	return h, packed, nil
 }
 
-// Synced describes how far the leader's state was copied to this standby.
-type Synced struct {
-	At      time.Time     // time at which the standby last had the newest checkpoint; zero if never
-	Ahead   time.Duration // duration by which this process's clock was ahead of the leader's clock at the time At
-	Err     error         // error of the last poll
-	Fetched int64         // number of bytes received
+// SyncStatus describes how far the leader's state was copied to this standby.
+type SyncStatus struct {
+	Time      time.Time     // time at which the standby last had the newest checkpoint; zero if never
+	ClockLead time.Duration // duration by which this process's clock was ahead of the leader's clock at the time At
+	Err       error         // error of the last poll
+	Fetched   int64         // number of bytes received
 }
 
-// Synced returns how far the leader's state was copied to this standby.
-func (s *Standby) Synced() Synced {
+// SyncStatus returns how far the leader's state was copied to this standby.
+func (s *Standby) SyncStatus() SyncStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Synced{s.synced, s.ahead, s.err, s.fetched}
+	return SyncStatus{s.synced, s.clockLead, s.err, s.fetched}
 }

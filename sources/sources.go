@@ -108,13 +108,13 @@ type Members interface {
 	// selector. Its answers do not change. If the member starts to read other lines, AddMember
 	// is called again. The function is safe for concurrent use.
 	MemberServes(member string) func(from rules.Selector) bool
-	// Behind returns the rules of a set that some members lack or have in another version, by
+	// MismatchedRules returns the rules of a set that some members lack or have in another version, by
 	// the name of the rule. For such a rule, the absence of lines from these members is not
 	// taken into account. It must not block.
-	Behind(set *rules.Set) map[string]Behind
-	// Saved is called when the last result of Positions is on disk. If no state is saved, it
+	MismatchedRules(set *rules.Set) map[string]RuleMismatch
+	// ConfirmSaved is called when the last result of Positions is on disk. If no state is saved, it
 	// is called instead of saving.
-	Saved()
+	ConfirmSaved()
 }
 
 // Images returns the images of containers. It is safe for concurrent use and does not block.
@@ -205,9 +205,9 @@ type Condition struct {
 	Since    time.Time         `json:"since"`            // earliest start at a member
 	// Count is the sum of the occurrences at all members. Zero means that they are not
 	// counted.
-	Count   int64     `json:"count,omitempty"`
-	Last    time.Time `json:"last,omitzero"`
-	Members []string  `json:"parts"` // names of the members that report the condition, sorted
+	Count    int64     `json:"count,omitempty"`
+	LastSeen time.Time `json:"last,omitzero"`
+	Members  []string  `json:"parts"` // names of the members that report the condition, sorted
 }
 
 // Unread is a log that exists but is not read.
@@ -220,8 +220,8 @@ type Unread struct {
 	Name string `json:"name,omitempty"`
 }
 
-// Behind is a rule that members of a source lack or have in another version.
-type Behind struct {
+// RuleMismatch is a rule that members of a source lack or have in another version.
+type RuleMismatch struct {
 	Since   time.Time
 	Members []string // names of these members, sorted
 }

@@ -18,13 +18,13 @@ var ErrLocked = errors.New("another instance uses this state directory: stop it,
 // lockEvery is the interval at which Lock tries again while another process holds the lock.
 const lockEvery = 100 * time.Millisecond
 
-// Held is a lock of a directory. It is held until Release is called or the process ends, even if the process is killed.
-type Held struct{ f *os.File }
+// HeldLock is a lock of a directory. It is held until Release is called or the process ends, even if the process is killed.
+type HeldLock struct{ f *os.File }
 
 // Lock ensures that no other process uses dir. While another process uses it, Lock waits until ctx ends and then
 // returns ErrLocked. If ctx has already ended, Lock tries once. Lock returns other errors, such as a read-only
 // directory, immediately.
-func Lock(ctx context.Context, dir string) (*Held, error) {
+func Lock(ctx context.Context, dir string) (*HeldLock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("lock state: %w", err)
 	}
@@ -41,7 +41,7 @@ func Lock(ctx context.Context, dir string) (*Held, error) {
 			if f.Truncate(0) == nil {
 				_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 			}
-			return &Held{f: f}, nil
+			return &HeldLock{f: f}, nil
 		}
 		if !errors.Is(err, ErrLocked) {
 			_ = f.Close()
@@ -57,7 +57,7 @@ func Lock(ctx context.Context, dir string) (*Held, error) {
 }
 
 // Valid reports whether the lock still excludes other processes. It does not if the lock's file was removed.
-func (h *Held) Valid() bool {
+func (h *HeldLock) Valid() bool {
 	mine, err := h.f.Stat()
 	if err != nil {
 		return false
@@ -68,4 +68,4 @@ func (h *Held) Valid() bool {
 
 // Release releases the lock. The file is not removed, because otherwise two processes could lock two different files of
 // the same name.
-func (h *Held) Release() error { return h.f.Close() }
+func (h *HeldLock) Release() error { return h.f.Close() }

@@ -123,7 +123,7 @@ func (l *Log) appendRecords(records [][]byte) error {
 		create = os.O_CREATE
 	}
 	f, err := plainfile.Open(l.path, os.O_WRONLY|create, 0o600)
-	if _, refused := errors.AsType[*plainfile.Refused](err); refused || errors.Is(err, fs.ErrNotExist) {
+	if _, refused := errors.AsType[*plainfile.RefusedError](err); refused || errors.Is(err, fs.ErrNotExist) {
 		return ErrLogChanged
 	}
 	if err != nil {

@@ -163,7 +163,7 @@ func read(path string) ([]byte, error) {
 // readWhole returns the content of a file. It returns a *damage if this package cannot have written the file.
 func readWhole(path string) ([]byte, error) {
 	b, err := plainfile.Read(path, maxSize+1024)
-	if refused, ok := errors.AsType[*plainfile.Refused](err); ok {
+	if refused, ok := errors.AsType[*plainfile.RefusedError](err); ok {
 		return nil, &damage{refused.Reason}
 	}
 	return b, err

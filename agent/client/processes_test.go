@@ -78,7 +78,7 @@ func TestTwoAggregators(t *testing.T) {
 			behind.mu.Unlock()
 			time.Sleep(d) // virtual
 			synctest.Wait()
-			return s.Stats().Twofold
+			return s.Stats().TwoAggregatorsSince
 		}
 		require.Zero(t, after(time.Hour, "a"))
 		require.Zero(t, after(time.Hour, "b"))

@@ -16,17 +16,17 @@ const reportRetry = 5 * time.Second
 
 // reporter holds the agent's report about itself. It is guarded by Sink.mu.
 type reporter struct {
-	latest wire.Report      // newest report that the daemon passed to Report
-	missed []wire.Condition // counted conditions that ended before the aggregator received them
+	latest           wire.Report      // newest report that the daemon passed to Report
+	missedConditions []wire.Condition // counted conditions that ended before the aggregator received them
 
-	body          []byte          // encoded report, including the missed conditions
-	digest        string          // digest of body
-	sent          map[string]bool // keys of the conditions that the aggregator has received
-	posted        string          // digest of the last accepted report
-	token         string          // identifier that the aggregator returned for the last accepted report
-	requiredBatch uint64          // number of the batch that the aggregator must accept before the report is sent
-	behind        map[string]time.Time
-	notBefore     time.Time
+	body               []byte          // encoded report, including the missed conditions
+	digest             string          // digest of body
+	acceptedConditions map[string]bool // keys of the conditions that the aggregator has received
+	posted             string          // digest of the last accepted report
+	token              string          // identifier that the aggregator returned for the last accepted report
+	requiredBatch      uint64          // number of the batch that the aggregator must accept before the report is sent
+	behind             map[string]time.Time
+	notBefore          time.Time
 }
 
 // Report replaces the agent's report, and sets its Node and Instance. If the rules differ from
@@ -42,14 +42,14 @@ func (s *Sink) Report(report wire.Report) {
 		open[report.Conditions[i].Key()] = true
 	}
 	for _, c := range r.latest.Conditions {
-		if key := c.Key(); c.Count > 0 && !open[key] && !r.sent[key] {
-			c.Over = true
-			r.missed = append(r.missed, c)
+		if key := c.Key(); c.Count > 0 && !open[key] && !r.acceptedConditions[key] {
+			c.Ended = true
+			r.missedConditions = append(r.missedConditions, c)
 		}
 	}
-	r.missed = slices.DeleteFunc(r.missed, func(c wire.Condition) bool { return open[c.Key()] })
-	r.missed = r.missed[max(0, len(r.missed)-wire.MaxConditions/2):]
-	maps.DeleteFunc(r.sent, func(key string, _ bool) bool { return !open[key] })
+	r.missedConditions = slices.DeleteFunc(r.missedConditions, func(c wire.Condition) bool { return open[c.Key()] })
+	r.missedConditions = r.missedConditions[max(0, len(r.missedConditions)-wire.MaxConditions/2):]
+	maps.DeleteFunc(r.acceptedConditions, func(key string, _ bool) bool { return !open[key] })
 	if r.latest.Rules != nil && !maps.Equal(r.latest.Rules, report.Rules) {
 		s.sealBatch()
 		r.requiredBatch = s.sealed
@@ -64,7 +64,7 @@ func (s *Sink) Report(report wire.Report) {
 func (s *Sink) encodeReport() {
 	r := &s.report
 	whole := r.latest
-	whole.Conditions = slices.Concat(r.latest.Conditions, r.missed)
+	whole.Conditions = slices.Concat(r.latest.Conditions, r.missedConditions)
 	body, digest := whole.Seal()
 	if digest != r.digest {
 		r.body, r.digest = body, digest
@@ -105,27 +105,27 @@ func (w *sender) sendReport(ctx context.Context, token string) {
 		return
 	}
 	s.stats.ReportError = ""
-	r.posted, r.token, r.behind = digest, answer.Report, answer.Behind
-	s.builder.Whole = map[string]bool{}
-	for rule := range answer.Behind {
-		s.builder.Whole[rule] = true
+	r.posted, r.token, r.behind = digest, answer.Report, answer.MismatchedRules
+	s.builder.FullTextRules = map[string]bool{}
+	for rule := range answer.MismatchedRules {
+		s.builder.FullTextRules[rule] = true
 	}
 	if digest != r.digest {
 		return // Report has replaced the report in the meantime, so the next call sends the new one.
 	}
-	r.sent = map[string]bool{}
+	r.acceptedConditions = map[string]bool{}
 	for i := range r.latest.Conditions {
-		r.sent[r.latest.Conditions[i].Key()] = true
+		r.acceptedConditions[r.latest.Conditions[i].Key()] = true
 	}
-	if len(r.missed) > 0 {
-		r.missed = nil
+	if len(r.missedConditions) > 0 {
+		r.missedConditions = nil
 		s.encodeReport()
 	}
 }
 
-// Behind returns the names of the rules whose version at the aggregator differs from this
+// MismatchedRules returns the names of the rules whose version at the aggregator differs from this
 // agent's version, with the times since when. It is based on the aggregator's last answer.
-func (s *Sink) Behind() map[string]time.Time {
+func (s *Sink) MismatchedRules() map[string]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out, set := make(map[string]time.Time, len(s.report.behind)), s.steady.SetAhead(s.now())

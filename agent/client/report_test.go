@@ -72,7 +72,7 @@ func TestALossDuringAnOutageIsReported(t *testing.T) {
 		p.set(func() { p.refuse = nil })
 		got := p.reported()
 		over := loss
-		over.Over = true
+		over.Ended = true
 		require.Equal(t, []wire.Condition{over}, got[0].Conditions, "a pack that is whole again concerns nobody")
 		require.Len(t, got, 2)
 		require.Empty(t, got[1].Conditions)
@@ -102,7 +102,7 @@ func TestARefusedReport(t *testing.T) {
 
 // Every line of a rule that the aggregator has in another version keeps its text.
 func TestLinesOfOtherVersionsStayWhole(t *testing.T) {
-	p := &peer{answers: wire.ReportAnswer{Behind: map[string]time.Time{"A": time.Unix(1, 0)}}}
+	p := &peer{answers: wire.ReportAnswer{MismatchedRules: map[string]time.Time{"A": time.Unix(1, 0)}}}
 	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
 		s.Report(wire.Report{Rules: map[string]string{"A": "1f"}})
 		require.Len(t, p.reported(), 1)

@@ -153,11 +153,11 @@ func (w *sender) nextMessage() (*wire.Message, int, time.Duration) {
 // newMessage returns a message without a batch. The caller holds mu.
 func (s *Sink) newMessage(now time.Time) *wire.Message {
 	m := &wire.Message{
-		Node: s.cfg.Node, Instance: s.instance, After: s.predecessors, Sequence: s.sealed, First: s.sealed + 1,
-		Sent: s.steady.Now(now), Reports: s.report.body != nil,
+		Node: s.cfg.Node, Instance: s.instance, EarlierInstances: s.predecessors, Sequence: s.sealed, OldestSequence: s.sealed + 1,
+		SentAt: s.steady.Now(now), Reports: s.report.body != nil,
 	}
 	if len(s.unsavedBatches) > 0 {
-		m.First = s.unsavedBatches[0].sequence
+		m.OldestSequence = s.unsavedBatches[0].sequence
 	}
 	return m
 }
@@ -184,7 +184,7 @@ func (w *sender) recordResponse(m *wire.Message, n int, a response, again bool) 
 	}
 	if a.err == nil {
 		w.failures = 0
-		if a.answer.Taken >= m.Sequence && m.Sequence > s.accepted {
+		if a.answer.AcceptedSequence >= m.Sequence && m.Sequence > s.accepted {
 			s.stats.Accepted += int64(n)
 		}
 		s.stats.LastError, s.stats.LastReason, s.stats.LastAnswer = "", "", now

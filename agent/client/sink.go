@@ -72,14 +72,14 @@ type Sink struct {
 	wake       chan struct{}   // holds a token if there is something to send
 
 	mu             sync.Mutex
-	room           *sync.Cond // signals that released was set or that keptBytes fell
+	spaceFreed     *sync.Cond // signals that released was set or that keptBytes fell
 	predecessors   []string   // random names of earlier processes that used the same saved state
 	builder        wire.Builder
 	unsavedBatches []batch // batches that the aggregator does not have on disk, from old to new
 	keptBytes      int     // size of the payloads in unsavedBatches, in bytes
 	sealed         uint64  // number of the newest batch
 	accepted       uint64  // number of the newest batch that the aggregator accepted
-	acked          uint64  // number of the newest batch on the aggregator's disk
+	ackedSequence  uint64  // number of the newest batch on the aggregator's disk
 	released       bool    // whether Wait no longer blocks because reading stops for good
 	dropped        bool    // whether hits were dropped after Release, so that no later checkpoint may be saved
 	sources        map[string]sourceMark
@@ -101,7 +101,7 @@ type Stats struct {
 	Batches    int  // number of batches that the aggregator has not saved
 	Accepted   int64
 	Resent     int64 // number of batches that were sent again
-	Lost       int64 // number of hits that the aggregator refused as malformed
+	LostHits   int64 // number of hits that the aggregator refused as malformed
 	Blocked    bool  // whether reading waits for the aggregator
 	BlockedFor time.Duration
 	LastAnswer time.Time // time of the newest response; zero if there is none
@@ -111,9 +111,9 @@ type Stats struct {
 	// ReportError is the reason why the aggregator refuses the agent's reports. It is empty if
 	// the aggregator accepts them.
 	ReportError string
-	// Twofold is the time since which two aggregators have been answering at Endpoint. It is
+	// TwoAggregatorsSince is the time since which two aggregators have been answering at Endpoint. It is
 	// zero if only one answers.
-	Twofold time.Time
+	TwoAggregatorsSince time.Time
 }
 
 // New returns a Sink. It fails if cfg is invalid or has no node. It does no I/O.
@@ -135,7 +135,7 @@ func New(cfg Config, opt Options) (*Sink, error) {
 		cfg: cfg, now: opt.Now, steady: times.NewSteady(opt.Now()), instance: rand.Text(), maxUnacked: opt.MaxUnacked,
 		wake: make(chan struct{}, 1), sources: map[string]sourceMark{}, failed: map[string]int64{},
 	}
-	s.room = sync.NewCond(&s.mu)
+	s.spaceFreed = sync.NewCond(&s.mu)
 	if s.targets.urls = cfg.URLs; opt.Transport == nil {
 		s.targets.lookup = net.DefaultResolver.LookupHost
 	}
@@ -208,7 +208,7 @@ func (s *Sink) Wait() {
 		if s.waiting++; s.waiting == 1 {
 			s.blockedSince = s.now()
 		}
-		s.room.Wait()
+		s.spaceFreed.Wait()
 		if s.waiting--; s.waiting == 0 {
 			s.stats.BlockedFor += max(0, s.now().Sub(s.blockedSince))
 		}
@@ -222,7 +222,7 @@ func (s *Sink) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.released = true
-	s.room.Broadcast()
+	s.spaceFreed.Broadcast()
 }
 
 // AddSource makes the watermark wait for a source. Adding it again changes only its lateness.
@@ -311,23 +311,23 @@ func (s *Sink) Checkpoint() (uint64, bool) {
 func (s *Sink) AckedBatch() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.acked
+	return s.ackedSequence
 }
 
 // acknowledge records which batches the aggregator has accepted and saved. The caller holds
 // mu.
 func (s *Sink) acknowledge(a wire.Answer, now time.Time) {
-	s.accepted = min(a.Taken, s.sealed)
-	upTo := min(a.Saved, s.accepted)
-	if upTo <= s.acked {
+	s.accepted = min(a.AcceptedSequence, s.sealed)
+	upTo := min(a.SavedSequence, s.accepted)
+	if upTo <= s.ackedSequence {
 		return
 	}
-	s.acked, s.stats.LastAck = upTo, now
+	s.ackedSequence, s.stats.LastAck = upTo, now
 	for len(s.unsavedBatches) > 0 && s.unsavedBatches[0].sequence <= upTo {
 		s.keptBytes -= len(s.unsavedBatches[0].payload)
 		s.unsavedBatches = slices.Delete(s.unsavedBatches, 0, 1)
 	}
-	s.room.Broadcast()
+	s.spaceFreed.Broadcast()
 }
 
 // emptyBatch removes the hits from a batch that the aggregator cannot read. Without this,
@@ -336,11 +336,11 @@ func (s *Sink) acknowledge(a wire.Answer, now time.Time) {
 func (s *Sink) emptyBatch(sequence uint64) {
 	for i := range s.unsavedBatches {
 		if b := &s.unsavedBatches[i]; b.sequence == sequence {
-			s.stats.Lost += int64(b.hits)
+			s.stats.LostHits += int64(b.hits)
 			s.keptBytes -= len(b.payload)
 			b.payload, b.hits = wire.EmptyBatch(), 0
 			s.keptBytes += len(b.payload)
-			s.room.Broadcast()
+			s.spaceFreed.Broadcast()
 		}
 	}
 }
@@ -389,7 +389,7 @@ func (s *Sink) Stats() Stats {
 	defer s.mu.Unlock()
 	st, now := s.stats, s.now()
 	st.Endpoint, st.Refused = s.targets.baseURL(), st.LastReason == reasonConflict
-	st.Twofold = s.processes.twofoldSince(now)
+	st.TwoAggregatorsSince = s.processes.twofoldSince(now)
 	st.Unacked, st.Batches = s.keptBytes+s.builder.Size(), len(s.unsavedBatches)
 	if s.waiting > 0 {
 		st.Blocked = true
@@ -420,6 +420,6 @@ func (s *Sink) Metrics() metric.Collector {
 		metric.Counter("upstream_blocked_seconds_total", "Time for which reading was paused.", func(s Stats) time.Duration { return s.BlockedFor }),
 		metric.Counter("upstream_hits_total", "Hits that the aggregator accepted.", func(s Stats) int64 { return s.Accepted }),
 		metric.Counter("upstream_resent_batches_total", "Batches that were sent again.", func(s Stats) int64 { return s.Resent }),
-		metric.Counter("upstream_lost_hits_total", "Hits in batches that the aggregator could not read.", func(s Stats) int64 { return s.Lost }),
+		metric.Counter("upstream_lost_hits_total", "Hits in batches that the aggregator could not read.", func(s Stats) int64 { return s.LostHits }),
 	)
 }

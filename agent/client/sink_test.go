@@ -91,7 +91,7 @@ func (p *peer) serve(w *httptest.ResponseRecorder, r *http.Request, body []byte)
 	}
 	w.Header().Set(wire.Header, "1")
 	p.lagging = m.Lagging
-	what := fmt.Sprintf("%d/%d", m.Sequence, m.First)
+	what := fmt.Sprintf("%d/%d", m.Sequence, m.OldestSequence)
 	if m.Payload != nil {
 		what += " hits"
 		if m.Sequence == p.taken+1 {
@@ -112,7 +112,7 @@ func (p *peer) serve(w *httptest.ResponseRecorder, r *http.Request, body []byte)
 	if !p.lazy {
 		p.saved = p.taken
 	}
-	_ = json.NewEncoder(w).Encode(wire.Answer{Taken: p.taken, Saved: p.saved, Report: p.answers.Report})
+	_ = json.NewEncoder(w).Encode(wire.Answer{AcceptedSequence: p.taken, SavedSequence: p.saved, Report: p.answers.Report})
 	return p.lose
 }
 
@@ -331,7 +331,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 			after(5 * time.Second)
 			require.NotZero(t, s.Status()[0].Failed[reason], "%v", s.Status()[0])
 			require.Equal(t, reason == reasonConflict, s.Stats().Refused)
-			require.Equal(t, reason == reasonRefused, s.Stats().Lost == 2)
+			require.Equal(t, reason == reasonRefused, s.Stats().LostHits == 2)
 			p.set(func() { code = 0 })
 			after(maxRetryAfter)
 			want := 2
@@ -369,7 +369,7 @@ func TestASuccessorSaysSo(t *testing.T) {
 	require.NoError(t, second.Import(state))
 	w := &sender{s: second}
 	m, _, _ := w.nextMessage()
-	require.Equal(t, []string{first.instance}, m.After)
+	require.Equal(t, []string{first.instance}, m.EarlierInstances)
 	require.NotEqual(t, first.instance, m.Instance)
 
 	// Until one instance is accepted, all that tried are named.

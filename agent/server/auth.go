@@ -57,7 +57,7 @@ func (s *Source) authenticate(r *http.Request) (*caller, *refusal) {
 		if why != nil {
 			return nil, why
 		}
-		who.token, who.reviewed = v.token, v.at
+		who.token, who.reviewed = v.token, v.reviewedAt
 		who.restrictNodes(v.node)
 	}
 	return who, nil

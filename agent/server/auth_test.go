@@ -91,7 +91,7 @@ func (c *cluster) review(r *http.Request) (*http.Response, error) {
 func reviewed(t *testing.T, c *cluster) (*bench, func(token, node string) *httptest.ResponseRecorder) {
 	b := newBench(t, Config{TokenReview: &TokenReview{ServiceAccount: "crowsnest/crowsnest-agent"}, Transport: c, MaxAgents: 2})
 	return b, func(token, node string) *httptest.ResponseRecorder {
-		return b.post((&wire.Message{Node: node, Instance: "i1", First: 1}).Append(nil), func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) })
+		return b.post((&wire.Message{Node: node, Instance: "i1", OldestSequence: 1}).Append(nil), func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) })
 	}
 }
 
@@ -131,7 +131,7 @@ func TestATokenSpeaksForItsNode(t *testing.T) {
 	f("a", "na", http.StatusOK, "taken")
 	f("old", "nb", http.StatusOK, "taken")
 	require.Len(t, b.s.Status().Members, 2)
-	require.Contains(t, b.s.Stats().Newest[refusedAuth].Why, "not bound to a pod")
+	require.Contains(t, b.s.Stats().NewestRefused[refusedAuth].Reason, "not bound to a pod")
 
 	w := httptest.NewRecorder()
 	body, _ := (&wire.Report{Node: "nb", Instance: "i1"}).Seal()
@@ -228,7 +228,7 @@ func TestForgettingIsForOperators(t *testing.T) {
 	f("op", "na", http.StatusServiceUnavailable, "cannot be checked")
 	c.away = false
 	require.Len(t, b.s.Status().Members, 1)
-	require.Equal(t, int64(8), b.s.Stats().Refused[refusedAdmin])
+	require.Equal(t, int64(8), b.s.Stats().RefusedMessages[refusedAdmin])
 	f("op", "na", http.StatusNoContent, "")
 	require.Empty(t, b.s.Status().Members)
 	f("member", "na", http.StatusNotFound, "no node")
@@ -237,7 +237,7 @@ func TestForgettingIsForOperators(t *testing.T) {
 // Without an API server, operators need a token of their own; without one nobody is authorized.
 func TestForgettingByToken(t *testing.T) {
 	b := newBench(t, Config{})
-	require.Equal(t, http.StatusOK, b.post((&wire.Message{Node: "na", Instance: "i1", First: 1}).Append(nil)).Code)
+	require.Equal(t, http.StatusOK, b.post((&wire.Message{Node: "na", Instance: "i1", OldestSequence: 1}).Append(nil)).Code)
 	f := forgets(t, b)
 	f("a", "na", http.StatusForbidden, "this request needs authorization")
 	f("", "na", http.StatusForbidden, "this request needs authorization")

@@ -21,19 +21,19 @@ func TestBoundsOfRequests(t *testing.T) {
 	b := newBench(t, Config{})
 	f := func(method, path, body string, code int) string {
 		t.Helper()
-		before := b.s.Stats().Refused[refusedMalformed] + b.s.Stats().Refused[refusedSize]
+		before := b.s.Stats().RefusedMessages[refusedMalformed] + b.s.Stats().RefusedMessages[refusedSize]
 		w := httptest.NewRecorder()
 		b.s.Handler(b.p).ServeHTTP(w, httptest.NewRequest(method, path, bytes.NewReader([]byte(body))))
 		require.Equal(t, code, w.Code, w.Body)
-		after := b.s.Stats().Refused[refusedMalformed] + b.s.Stats().Refused[refusedSize]
+		after := b.s.Stats().RefusedMessages[refusedMalformed] + b.s.Stats().RefusedMessages[refusedSize]
 		require.Equal(t, code == http.StatusBadRequest || code == http.StatusRequestEntityTooLarge, after > before, "refusals are counted")
 		return w.Body.String()
 	}
-	require.Equal(t, "taken 0 saved 0", b.say(wire.Message{First: 1}))
+	require.Equal(t, "taken 0 saved 0", b.say(wire.Message{OldestSequence: 1}))
 
 	// Times: watermarks and conditions from the far future are clamped.
 	late := time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
-	b.say(wire.Message{First: 1, Sent: late, Watermark: late})
+	b.say(wire.Message{OldestSequence: 1, SentAt: late, Watermark: late})
 	require.Equal(t, b.now, b.s.Status().Watermark)
 	report := func(count string) string {
 		return `{"node":"n1","instance":"i1","conditions":[{"alert":"CrowsnestLoss","severity":"warning","since":"9999-12-31T23:59:59Z","last":"9999-12-31T23:59:59Z","count":` + count + `}]}`
@@ -45,7 +45,7 @@ func TestBoundsOfRequests(t *testing.T) {
 	c := b.s.Status().Conditions
 	require.Len(t, c, 1)
 	require.Equal(t, b.now, c[0].Since)
-	require.Equal(t, b.now, c[0].Last)
+	require.Equal(t, b.now, c[0].LastSeen)
 	require.NotEmpty(t, b.s.Positions(), "such a time is saved")
 
 	// Counts: a sum stops at the maximum.
@@ -71,8 +71,8 @@ func TestBoundsOfRequests(t *testing.T) {
 	f("DELETE", wire.NodePath+strings.Repeat("n", wire.MaxName+1), "", http.StatusBadRequest)
 
 	// Numbers of batches: the highest one does not block the next instance.
-	require.Equal(t, "taken 4611686018427387903 saved 0", b.say(wire.Message{Sequence: 1 << 62, First: 1 << 62}))
-	require.Equal(t, "taken 4611686018427387904 saved 0", b.say(wire.Message{Sequence: 1 << 62, First: 1 << 62, Payload: b.payload(1)}))
-	require.Contains(t, b.say(wire.Message{Sequence: 1<<62 + 1, First: 1}), "400 read message: no process has sent")
-	require.Equal(t, "taken 0 saved 0", b.say(wire.Message{Instance: "i2", After: []string{"i1"}, First: 1}))
+	require.Equal(t, "taken 4611686018427387903 saved 0", b.say(wire.Message{Sequence: 1 << 62, OldestSequence: 1 << 62}))
+	require.Equal(t, "taken 4611686018427387904 saved 0", b.say(wire.Message{Sequence: 1 << 62, OldestSequence: 1 << 62, Payload: b.payload(1)}))
+	require.Contains(t, b.say(wire.Message{Sequence: 1<<62 + 1, OldestSequence: 1}), "400 read message: no process has sent")
+	require.Equal(t, "taken 0 saved 0", b.say(wire.Message{Instance: "i2", EarlierInstances: []string{"i1"}, OldestSequence: 1}))
 }

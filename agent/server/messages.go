@@ -38,7 +38,7 @@ func (h *handler) acceptMessage(ctx context.Context, m *wire.Message, who *calle
 		return wire.Answer{}, why
 	}
 	defer n.busy.Unlock()
-	s.withLock(func() { n.who = *who })
+	s.withLock(func() { n.caller = *who })
 	if fresh {
 		h.p.AddMember(s.memberName(n.name))
 		h.saveSource(func() { n.known = true })
@@ -73,7 +73,7 @@ func (h *handler) saveSource(change func()) {
 func (s *Source) newAnswer(n *node) wire.Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return wire.Answer{Taken: n.accepted, Saved: n.saved, Report: s.reportToken(n)}
+	return wire.Answer{AcceptedSequence: n.accepted, SavedSequence: n.savedSequence, Report: s.reportToken(n)}
 }
 
 // findOrAddNode returns the known or new node of a message, with n.busy held. fresh reports
@@ -110,20 +110,20 @@ func (s *Source) findOrAddNode(m *wire.Message) (n *node, fresh bool, why *refus
 // checkSender returns the reason why the sender may not send for the node, or nil. fresh has
 // the same meaning as in findOrAddNode. The caller holds mu.
 func (s *Source) checkSender(n *node, m *wire.Message, now time.Time) (fresh bool, why *refusal) {
-	silent := now.Sub(n.heard)
+	silent := now.Sub(n.lastMessageAt)
 	switch {
 	case n.instance == m.Instance:
-	case n.instance == "", n.left, slices.Contains(m.After, n.instance), silent >= s.cfg.SilentAfter || silent < 0:
-		n.instance, n.accepted, n.copied, n.saved, n.digest = m.Instance, 0, 0, 0, ""
+	case n.instance == "", n.left, slices.Contains(m.EarlierInstances, n.instance), silent >= s.cfg.SilentAfter || silent < 0:
+		n.instance, n.accepted, n.copied, n.savedSequence, n.digest = m.Instance, 0, 0, 0, ""
 		n.clock.samples = nil
 		n.hasObject = n.hasObject || s.watch.presence(n.name) >= present
 		fresh = true
 	default:
-		n.refused = now
+		n.refusedAt = now
 		return false, &refusal{http.StatusConflict, refusedConflict, fmt.Errorf("node %s has an agent already, last heard from %v ago; give each its own sinks.upstream.node", n.name, silent.Round(time.Millisecond))}
 	}
-	n.heard, n.left = now, false
-	n.clock.addSample(m.Sent.Sub(now.Round(0)) + s.steady.SetAhead(now))
+	n.lastMessageAt, n.left = now, false
+	n.clock.addSample(m.SentAt.Sub(now.Round(0)) + s.steady.SetAhead(now))
 	return fresh || !n.known, nil
 }
 
@@ -133,8 +133,8 @@ func (s *Source) checkSender(n *node, m *wire.Message, now time.Time) (fresh boo
 func (s *Source) bridgeGap(n *node, m *wire.Message) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.Sequence > n.accepted && m.First > n.accepted+1 {
-		n.accepted = m.First - 1
+	if m.Sequence > n.accepted && m.OldestSequence > n.accepted+1 {
+		n.accepted = m.OldestSequence - 1
 		s.gap.Count, s.gap.At, s.gap.Path = s.gap.Count+1, s.cfg.Clock(), n.name
 	}
 	return n.accepted
@@ -157,7 +157,7 @@ func (h *handler) handleBatch(ctx context.Context, n *node, m *wire.Message) *re
 		n.accepted = m.Sequence
 		s.stats.Batches++
 		s.stats.Bytes += int64(len(m.Payload))
-		s.stats.Dropped[string(wire.ReasonUnknown)] += int64(out.Dropped[wire.ReasonUnknown] - out.unknown)
+		s.stats.DroppedHits[string(wire.ReasonUnknown)] += int64(out.DroppedHits[wire.ReasonUnknown] - out.unknownHits)
 		s.holdHits(n.name, out)
 	})
 	return nil
@@ -165,9 +165,9 @@ func (h *handler) handleBatch(ctx context.Context, n *node, m *wire.Message) *re
 
 type outcome struct {
 	wire.Outcome
-	shift   time.Duration // duration that was added to the times of the hits, to correct the agent's clock
-	rest    []byte        // encoded batch of the hits whose rules the aggregator has not loaded
-	unknown int           // number of hits in rest
+	shift          time.Duration // duration that was added to the times of the hits, to correct the agent's clock
+	unknownPayload []byte        // encoded batch of the hits whose rules the aggregator has not loaded
+	unknownHits    int           // number of hits in unknownPayload
 }
 
 // ingestBatch converts a batch to hits of the active rules and ingests them. shift returns the
@@ -185,8 +185,8 @@ func (h *handler) ingestBatch(b *wire.Batch, shift func() time.Duration, commit 
 		}
 		var found []matcher.Hit
 		found, out.Outcome = b.FindHits(index)
-		if out.Dropped[wire.ReasonUnknown] > 0 {
-			out.rest, out.unknown = b.UnknownHits(index)
+		if out.DroppedHits[wire.ReasonUnknown] > 0 {
+			out.unknownPayload, out.unknownHits = b.UnknownHits(index)
 		}
 		for i := range found {
 			found[i].Time = found[i].Time.Add(out.shift)
@@ -194,11 +194,11 @@ func (h *handler) ingestBatch(b *wire.Batch, shift func() time.Duration, commit 
 		return found
 	}, func() {
 		s.withLock(func() {
-			s.stats.Hits += int64(out.Taken)
-			s.stats.Other += int64(out.Other)
-			for why, n := range out.Dropped {
+			s.stats.Hits += int64(out.AcceptedHits)
+			s.stats.OtherVersionHits += int64(out.OtherVersionHits)
+			for why, n := range out.DroppedHits {
 				if why != wire.ReasonUnknown {
-					s.stats.Dropped[string(why)] += int64(n)
+					s.stats.DroppedHits[string(why)] += int64(n)
 				}
 			}
 			commit(out)

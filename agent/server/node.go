@@ -20,23 +20,23 @@ type node struct {
 	busy sync.Mutex
 	name string
 
-	instance string // random name of the agent's process; "" if no agent has sent a message yet
-	accepted uint64 // number of the newest batch that was accepted from this instance
-	copied   uint64 // number of the newest batch in the state that Positions returned last
-	saved    uint64 // number of the newest batch on the aggregator's disk
+	instance      string // random name of the agent's process; "" if no agent has sent a message yet
+	accepted      uint64 // number of the newest batch that was accepted from this instance
+	copied        uint64 // number of the newest batch in the state that Positions returned last
+	savedSequence uint64 // number of the newest batch on the aggregator's disk
 
-	known     bool      // whether the pipeline waits for the node's watermark
-	hasObject bool      // whether the API server once had a Node with this name
-	heard     time.Time // time of the agent's newest message
-	left      bool      // whether the agent announced its shutdown
-	watermark time.Time
-	lagging   []matcher.LaggingStream // lagging streams; the slice is never changed in place
-	clock     agentClock
+	known         bool      // whether the pipeline waits for the node's watermark
+	hasObject     bool      // whether the API server once had a Node with this name
+	lastMessageAt time.Time // time of the agent's newest message
+	left          bool      // whether the agent announced its shutdown
+	watermark     time.Time
+	lagging       []matcher.LaggingStream // lagging streams; the slice is never changed in place
+	clock         agentClock
 	// clockSetAhead is the duration by which the node's clock was set ahead since its agent
 	// started, as the agent reports.
 	clockSetAhead time.Duration
-	refused       time.Time // time at which another agent with this name was last refused
-	who           caller    // authenticated identity of the agent
+	refusedAt     time.Time // time at which another agent with this name was last refused
+	caller        caller    // authenticated identity of the agent
 
 	conditions map[string]condition // conditions that the agent reported, by key
 	rules      map[string]string    // digests of the rules that the agent reported, by name; nil if it reported none
@@ -53,7 +53,7 @@ func (s *Source) isRemoved(n *node) bool { return s.nodes[n.name] != n }
 // hasExpired reports whether decisions no longer need to wait for the node. The caller holds
 // mu.
 func (s *Source) hasExpired(n *node, now time.Time) bool {
-	silent := now.Sub(times.Later(n.heard, s.restoredAt))
+	silent := now.Sub(times.Later(n.lastMessageAt, s.restoredAt))
 	if silent >= s.cfg.ForgetAfter {
 		return true
 	}
@@ -66,7 +66,7 @@ func (s *Source) hasExpired(n *node, now time.Time) bool {
 	case absent:
 		// A missing Node object counts only if the object existed before. A token that the API
 		// server accepted proves that too, because it is bound to a Node.
-		return (n.hasObject || !n.who.reviewed.IsZero()) && (n.left || silent >= s.cfg.SilentAfter)
+		return (n.hasObject || !n.caller.reviewed.IsZero()) && (n.left || silent >= s.cfg.SilentAfter)
 	}
 	return false
 }
@@ -92,9 +92,9 @@ type agentClock struct {
 	// makes a difference smaller, so the largest one is closest to the true difference of the
 	// clocks.
 	samples []time.Duration
-	// ahead is the correction that is in use. It changes only if the estimate moves by
+	// correction is the correction that is in use. It changes only if the estimate moves by
 	// clockTolerance, so that the time of a line does not change when the line is sent twice.
-	ahead time.Duration
+	correction time.Duration
 }
 
 // addSample adds the difference that was measured with one message.
@@ -103,23 +103,23 @@ func (c *agentClock) addSample(sample time.Duration) {
 		c.samples = slices.Delete(c.samples, 0, 1)
 	}
 	c.samples = append(c.samples, sample)
-	moved := slices.Max(c.samples) - c.ahead
+	moved := slices.Max(c.samples) - c.correction
 	maybeSlow := moved < 0 && moved > -clockDelay && len(c.samples) < enoughSamples
 	if moved.Abs() >= clockTolerance && !maybeSlow {
-		c.ahead += moved
+		c.correction += moved
 	}
 }
 
 // clockShift returns the duration that must be added to a time of the node to get a time of
 // this process's wall clock. now is the current time. The caller holds mu.
 func (s *Source) clockShift(n *node, now time.Time) time.Duration {
-	return s.steady.SetAhead(now) - n.clock.ahead
+	return s.steady.SetAhead(now) - n.clock.correction
 }
 
 // clockSkew returns how far the wall clock of a node is ahead of this process's wall clock,
 // even if the difference is too small for a correction. The caller holds mu.
 func (s *Source) clockSkew(n *node, now time.Time) time.Duration {
-	ahead := n.clock.ahead
+	ahead := n.clock.correction
 	if len(n.clock.samples) > 0 {
 		ahead = slices.Max(n.clock.samples)
 	}

@@ -16,7 +16,7 @@ func TestTimesOfANodeAreCorrected(t *testing.T) {
 		t.Helper()
 		b := newBench(t, Config{})
 		for _, sample := range samples {
-			b.say(wire.Message{First: 1, Sent: b.now.Add(sample), Watermark: b.now.Add(sample)})
+			b.say(wire.Message{OldestSequence: 1, SentAt: b.now.Add(sample), Watermark: b.now.Add(sample)})
 		}
 		require.Equal(t, at(want), b.p.watermarks["agents/n1"], "%v", samples)
 	}
@@ -38,11 +38,11 @@ func TestTimesOfANodeAreCorrected(t *testing.T) {
 // A correction survives a restart of this process: what is sent again has the same time.
 func TestCorrectionsAreSaved(t *testing.T) {
 	b := newBench(t, Config{})
-	b.say(wire.Message{First: 1, Sent: at(time.Minute)})
+	b.say(wire.Message{OldestSequence: 1, SentAt: at(time.Minute)})
 	pos := b.save()
 	b.s = New(b.s.cfg)
 	require.NoError(t, b.s.Restore(pos))
-	b.say(wire.Message{First: 1, Sent: at(time.Minute - 1500*time.Millisecond), Watermark: at(time.Minute)})
+	b.say(wire.Message{OldestSequence: 1, SentAt: at(time.Minute - 1500*time.Millisecond), Watermark: at(time.Minute)})
 	require.Equal(t, start, b.p.watermarks["agents/n1"])
 	require.Equal(t, "its clock is 59s ahead, which is corrected", b.s.Status().Members["agents/n1"].Error)
 }

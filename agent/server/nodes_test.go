@@ -139,7 +139,7 @@ func (c *fleet) pass(d time.Duration) {
 }
 
 func (c *fleet) say(m wire.Message) {
-	m.Instance, m.Sent, m.Watermark = "of-"+m.Node, time.Now(), time.Now()
+	m.Instance, m.SentAt, m.Watermark = "of-"+m.Node, time.Now(), time.Now()
 	h := &handler{s: c.s, p: c.p}
 	_, why := h.acceptMessage(c.t.Context(), &m, &caller{})
 	require.Nil(c.t, why)

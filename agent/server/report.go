@@ -77,7 +77,7 @@ func (h *handler) setUnread(r *wire.Report) *refusal {
 	changed := false
 	s.withLock(func() {
 		if n, why = s.reportingNode(r); why == nil {
-			unread := slices.Sorted(slices.Values(r.Unread))
+			unread := slices.Sorted(slices.Values(r.UnservedSelectors))
 			changed = !slices.Equal(n.unread, unread)
 			n.unread = unread
 		}
@@ -100,14 +100,14 @@ func (s *Source) acceptReport(r *wire.Report, digest string, set *rules.Set) (wi
 	n.conditions = make(map[string]condition, len(r.Conditions))
 	for _, c := range r.Conditions {
 		// A time in the future would make the condition the newest one for a long time.
-		c.Last = times.Earlier(c.Last, now)
+		c.LastSeen = times.Earlier(c.LastSeen, now)
 		n.conditions[c.Key()] = condition{c, now}
 	}
 	for key, c := range n.conditions {
 		addCapped(&s.stats.Losses, c.Count-before[key].Count)
 	}
 	for key, c := range before {
-		if _, again := n.conditions[key]; !again && c.Over && now.Sub(c.Reported) < endedFor {
+		if _, again := n.conditions[key]; !again && c.Ended && now.Sub(c.Reported) < endedFor {
 			n.conditions[key] = c
 		}
 	}
@@ -116,7 +116,7 @@ func (s *Source) acceptReport(r *wire.Report, digest string, set *rules.Set) (wi
 		n.rules, s.rollout.stale = r.Rules, true
 	}
 	s.compareRules(set)
-	return wire.ReportAnswer{Report: s.reportToken(n), Behind: s.rulesBehind(n)}, nil
+	return wire.ReportAnswer{Report: s.reportToken(n), MismatchedRules: s.rulesBehind(n)}, nil
 }
 
 // conditions returns the conditions of all nodes. Equal conditions are merged, with the names
@@ -125,18 +125,18 @@ func (s *Source) conditions(now time.Time) []sources.Condition {
 	all := map[string]*sources.Condition{}
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
 		for key, c := range s.nodes[name].conditions {
-			if c.Alert == alertBlind || c.Over && now.Sub(c.Reported) >= endedFor {
+			if c.Alert == alertBlind || c.Ended && now.Sub(c.Reported) >= endedFor {
 				continue
 			}
 			x := all[key]
 			if x == nil {
-				x = &sources.Condition{Alert: c.Alert, Severity: c.Severity, Labels: c.Labels, Detail: c.Detail, Since: c.Since, Last: c.Last}
+				x = &sources.Condition{Alert: c.Alert, Severity: c.Severity, Labels: c.Labels, Detail: c.Detail, Since: c.Since, LastSeen: c.LastSeen}
 				all[key] = x
 			}
 			x.Count += c.Count
 			x.Since = times.Earlier(x.Since, times.Earlier(c.Since, now))
-			if c.Last.After(x.Last) {
-				x.Last, x.Detail = c.Last, c.Detail
+			if c.LastSeen.After(x.LastSeen) {
+				x.LastSeen, x.Detail = c.LastSeen, c.Detail
 			}
 			if n := len(x.Members); c.Count == 0 && 0 < n && n < maxDetailed && c.Detail != "" {
 				if n == 1 {
@@ -168,7 +168,7 @@ func (n *node) whyBlind() string {
 func (n *node) openAlerts() []string {
 	var out []string
 	for _, c := range n.conditions {
-		if !c.Over {
+		if !c.Ended {
 			out = append(out, c.Alert)
 		}
 	}

@@ -40,7 +40,7 @@ func (b *bench) tellRaw(body []byte) (int, wire.ReportAnswer) {
 
 func lost(count int64) wire.Condition {
 	return wire.Condition{
-		Alert: "CrowsnestLinesLost", Severity: "warning", Labels: map[string]string{"reason": "gap"}, Since: start, Count: count, Last: start, Detail: "a\nb\x1b[31m",
+		Alert: "CrowsnestLinesLost", Severity: "warning", Labels: map[string]string{"reason": "gap"}, Since: start, Count: count, LastSeen: start, Detail: "a\nb\x1b[31m",
 	}
 }
 
@@ -48,20 +48,20 @@ func TestReportsAreFoldedByCondition(t *testing.T) {
 	b := newBench(t, Config{})
 	code, _ := b.sendReport(wire.Report{})
 	require.Equal(t, http.StatusConflict, code, "no agent has sent for the node yet")
-	b.say(wire.Message{First: 1})
-	b.say(wire.Message{Node: "n2", First: 1})
+	b.say(wire.Message{OldestSequence: 1})
+	b.say(wire.Message{Node: "n2", OldestSequence: 1})
 	code, _ = b.sendReport(wire.Report{Conditions: []wire.Condition{lost(2)}})
 	require.Equal(t, http.StatusOK, code)
 	b.sendReport(wire.Report{Node: "n2", Instance: "i1", Conditions: []wire.Condition{lost(3), {Alert: "CrowsnestBlind", Severity: "critical", Detail: "no such directory", Since: start}}})
 	got := b.s.Status()
 	require.Equal(t, []sources.Condition{{
-		Alert: "CrowsnestLinesLost", Severity: "warning", Labels: map[string]string{"reason": "gap"}, Detail: "a b[31m", Since: start, Last: start, Count: 5, Members: []string{"n1", "n2"},
+		Alert: "CrowsnestLinesLost", Severity: "warning", Labels: map[string]string{"reason": "gap"}, Detail: "a b[31m", Since: start, LastSeen: start, Count: 5, Members: []string{"n1", "n2"},
 	}}, got.Conditions)
 	require.Equal(t, "its agent reports: no such directory", got.Members["agents/n2"].Error, "the node's own alert states why")
 	require.Equal(t, int64(5), b.s.Stats().Losses)
 
 	// Counts go on over a new instance, and a report outlives both processes.
-	b.say(wire.Message{Instance: "i2", After: []string{"i1"}, First: 1})
+	b.say(wire.Message{Instance: "i2", EarlierInstances: []string{"i1"}, OldestSequence: 1})
 	b.sendReport(wire.Report{Node: "n1", Instance: "i2", Conditions: []wire.Condition{lost(3)}})
 	require.Equal(t, int64(6), b.s.Stats().Losses)
 	pos := b.save()
@@ -73,9 +73,9 @@ func TestReportsAreFoldedByCondition(t *testing.T) {
 // A condition that ended before it could be reported is shown for a while.
 func TestALossThatIsOverIsShown(t *testing.T) {
 	b := newBench(t, Config{})
-	b.say(wire.Message{First: 1})
+	b.say(wire.Message{OldestSequence: 1})
 	c := lost(1)
-	c.Over = true
+	c.Ended = true
 	b.sendReport(wire.Report{Conditions: []wire.Condition{c}})
 	b.sendReport(wire.Report{})
 	require.Len(t, b.s.Status().Conditions, 1)
@@ -88,7 +88,7 @@ func TestALossThatIsOverIsShown(t *testing.T) {
 func TestProofWaitsForTheReport(t *testing.T) {
 	b := newBench(t, Config{})
 	said := func(m wire.Message) string {
-		m.Node, m.Sent, m.Reports, m.First = "n1", b.now, true, 1
+		m.Node, m.SentAt, m.Reports, m.OldestSequence = "n1", b.now, true, 1
 		var a wire.Answer
 		require.NoError(t, json.Unmarshal(b.post(m.Append(nil)).Body.Bytes(), &a))
 		return a.Report
@@ -98,7 +98,7 @@ func TestProofWaitsForTheReport(t *testing.T) {
 	_, answer := b.sendReport(wire.Report{})
 	require.Equal(t, answer.Report, said(wire.Message{Instance: "i1", Watermark: at(2 * time.Second)}))
 	require.Equal(t, at(2*time.Second), b.p.watermarks["agents/n1"])
-	require.Empty(t, said(wire.Message{Instance: "i2", After: []string{"i1"}, Watermark: at(3 * time.Second)}))
+	require.Empty(t, said(wire.Message{Instance: "i2", EarlierInstances: []string{"i1"}, Watermark: at(3 * time.Second)}))
 	require.Equal(t, at(2*time.Second), b.p.watermarks["agents/n1"])
 }
 
@@ -121,13 +121,13 @@ func TestAgentsStateWhatTheyRead(t *testing.T) {
 		require.Equal(t, served, got)
 		require.Equal(t, added, b.p.added)
 	}
-	b.say(wire.Message{First: 1})
+	b.say(wire.Message{OldestSequence: 1})
 	expect("agents/n1", 3, 1)
-	b.sendReport(wire.Report{Unread: []string{objects.String()}})
+	b.sendReport(wire.Report{UnservedSelectors: []string{objects.String()}})
 	expect("agents/n1", 1, 2)
-	b.sendReport(wire.Report{Unread: []string{objects.String()}, Rules: map[string]string{"A": "1"}})
+	b.sendReport(wire.Report{UnservedSelectors: []string{objects.String()}, Rules: map[string]string{"A": "1"}})
 	expect("agents/n1", 1, 2)
-	b.say(wire.Message{Node: "n2", First: 1})
+	b.say(wire.Message{Node: "n2", OldestSequence: 1})
 	expect("agents/n2", 3, 3)
 	require.True(t, b.s.Serves(objects), "n2 has not stated that it does not")
 
@@ -138,17 +138,17 @@ func TestAgentsStateWhatTheyRead(t *testing.T) {
 	expect("agents/n2", 3, 3)
 	expect("agents/?", 3, 3)
 
-	b.say(wire.Message{Instance: "i2", After: []string{"i1"}, First: 1})
+	b.say(wire.Message{Instance: "i2", EarlierInstances: []string{"i1"}, OldestSequence: 1})
 	b.sendReport(wire.Report{Node: "n1", Instance: "i2"})
 	expect("agents/n1", 3, 5)
-	code, _ := b.sendReport(wire.Report{Node: "n1", Instance: "i1", Unread: []string{objects.String()}})
+	code, _ := b.sendReport(wire.Report{Node: "n1", Instance: "i1", UnservedSelectors: []string{objects.String()}})
 	require.Equal(t, http.StatusConflict, code)
 	expect("agents/n1", 3, 5)
 }
 
 func TestHostileReportsAreRefused(t *testing.T) {
 	b := newBench(t, Config{})
-	b.say(wire.Message{First: 1})
+	b.say(wire.Message{OldestSequence: 1})
 	f := func(body string) {
 		t.Helper()
 		code, _ := b.tellRaw([]byte(body))

@@ -67,10 +67,10 @@ func (c *TokenReview) validate() error {
 
 // verdict is the API server's decision about a token.
 type verdict struct {
-	token [sha256.Size]byte
-	node  string
-	at    time.Time // time of the API server's answer
-	why   *refusal  // reason why the token is invalid; nil if it is valid
+	token      [sha256.Size]byte
+	node       string
+	reviewedAt time.Time // time of the API server's answer
+	refusal    *refusal  // reason why the token is invalid; nil if it is valid
 }
 
 // reviewer authenticates agents with the help of the API server. It is safe for concurrent use.
@@ -119,17 +119,19 @@ func (r *reviewer) checkToken(ctx context.Context, token string) (verdict, *refu
 	bad, refused := r.bad.Get(hash)
 	waits := now.Sub(r.failedAt) < refusedFor && !now.Before(r.failedAt)
 	r.mu.Unlock()
-	fresh := func(v verdict, maxAge time.Duration) bool { return now.Sub(v.at) < maxAge && !now.Before(v.at) }
+	fresh := func(v verdict, maxAge time.Duration) bool {
+		return now.Sub(v.reviewedAt) < maxAge && !now.Before(v.reviewedAt)
+	}
 	switch {
 	case known && fresh(good, reviewAgain):
 		return good, nil
 	case refused && fresh(bad, refusedFor):
-		return bad, bad.why
+		return bad, bad.refusal
 	case known && waits && fresh(good, reviewGrace):
 		return good, nil
 	}
 	v, err := r.reviewToken(ctx, token, now)
-	v.token, v.at = hash, now
+	v.token, v.reviewedAt = hash, now
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -137,13 +139,13 @@ func (r *reviewer) checkToken(ctx context.Context, token string) (verdict, *refu
 		return good, nil
 	case err != nil:
 		return verdict{}, &refusal{http.StatusServiceUnavailable, refusedReview, fmt.Errorf("the agent cannot be authenticated: %w", err)}
-	case v.why != nil:
+	case v.refusal != nil:
 		r.good.Remove(hash)
 		r.bad.Add(hash, v)
 	default:
 		r.good.Add(hash, v)
 	}
-	return v, v.why
+	return v, v.refusal
 }
 
 // reviewToken reviews a token. An error means that the API server did not answer.
@@ -227,7 +229,7 @@ func (r *reviewer) requestReview(ctx context.Context, token string) (t *tokenRev
 // verifyNode returns the verdict on an agent's token, with the node for which it is valid.
 func (r *reviewer) verifyNode(ctx context.Context, token string) (verdict, error) {
 	no := func(why error) (verdict, error) {
-		return verdict{why: &refusal{http.StatusUnauthorized, refusedAuth, why}}, nil
+		return verdict{refusal: &refusal{http.StatusUnauthorized, refusedAuth, why}}, nil
 	}
 	t, why, err := r.requestReview(ctx, token)
 	switch {

@@ -21,27 +21,27 @@ const (
 // rollout compares the active rules with the rules of the agents. It is guarded by Source.mu.
 type rollout struct {
 	set     *rules.Set
-	since   time.Time                 // time since which this set of rules is active
-	id      string                    // digest of the active set of rules
-	digests map[string]string         // rules.Rule.MatchHash of each rule that is not off, by name of the rule
-	behind  map[string]sources.Behind // rules that some nodes lack or have in another version, by name
-	stale   bool                      // whether the nodes or their rules have changed since the last comparison
-	applied *rules.Set                // active set of rules when held hits were last ingested
+	since   time.Time                       // time since which this set of rules is active
+	id      string                          // digest of the active set of rules
+	digests map[string]string               // rules.Rule.MatchHash of each rule that is not off, by name of the rule
+	behind  map[string]sources.RuleMismatch // rules that some nodes lack or have in another version, by name
+	stale   bool                            // whether the nodes or their rules have changed since the last comparison
+	applied *rules.Set                      // active set of rules when held hits were last ingested
 }
 
-// held is a batch of hits whose rules are not loaded here. This happens if the agent received
+// heldBatch is a batch of hits whose rules are not loaded here. This happens if the agent received
 // a new rule before the aggregator did.
-type held struct {
-	Node    string        `json:"node"`
-	At      time.Time     `json:"at"`
-	Hits    int           `json:"hits"`
-	Payload []byte        `json:"payload"`
-	Shift   time.Duration `json:"shift,omitempty"` // duration that must be added to the times of the hits
+type heldBatch struct {
+	Node       string        `json:"node"`
+	ReceivedAt time.Time     `json:"at"`
+	Hits       int           `json:"hits"`
+	Payload    []byte        `json:"payload"`
+	Shift      time.Duration `json:"shift,omitempty"` // duration that must be added to the times of the hits
 }
 
-// Behind returns the active rules that some agents lack or have in another version. It is cheap
+// MismatchedRules returns the active rules that some agents lack or have in another version. It is cheap
 // if nothing has changed. set must be the active rules.
-func (s *Source) Behind(set *rules.Set) map[string]sources.Behind {
+func (s *Source) MismatchedRules(set *rules.Set) map[string]sources.RuleMismatch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.compareRules(set)
@@ -68,7 +68,7 @@ func (s *Source) compareRules(set *rules.Set) {
 		f.id = wire.Digest([]byte(text.String()))
 	}
 	before := f.behind
-	f.behind, f.stale = map[string]sources.Behind{}, false
+	f.behind, f.stale = map[string]sources.RuleMismatch{}, false
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
 		n := s.nodes[name]
 		if n.rules == nil {
@@ -93,7 +93,7 @@ func (s *Source) compareRules(set *rules.Set) {
 
 // addHeldRules adds to behind each rule that is loaded now and has held hits that were not
 // ingested yet. The caller holds mu.
-func (s *Source) addHeldRules(behind map[string]sources.Behind) {
+func (s *Source) addHeldRules(behind map[string]sources.RuleMismatch) {
 	for _, x := range s.held {
 		batch, err := new(wire.Decoder).Decode(x.Payload)
 		if err != nil {
@@ -140,24 +140,24 @@ func (s *Source) reportToken(n *node) string {
 // holdHits keeps hits until their rules are loaded, within maxHeld and maxHeldNode. The caller
 // holds mu.
 func (s *Source) holdHits(node string, out outcome) {
-	if out.unknown == 0 {
+	if out.unknownHits == 0 {
 		return
 	}
-	s.held = append(s.held, &held{Node: node, At: s.cfg.Clock(), Hits: out.unknown, Payload: out.rest, Shift: out.shift})
-	s.evictHeld(func(h *held) bool { return h.Node == node }, maxHeldNode)
-	s.evictHeld(func(*held) bool { return true }, maxHeld)
+	s.held = append(s.held, &heldBatch{Node: node, ReceivedAt: s.cfg.Clock(), Hits: out.unknownHits, Payload: out.unknownPayload, Shift: out.shift})
+	s.evictHeld(func(h *heldBatch) bool { return h.Node == node }, maxHeldNode)
+	s.evictHeld(func(*heldBatch) bool { return true }, maxHeld)
 }
 
 // evictHeld drops the oldest held batches for which matches returns true, until such batches
 // have at most maxBytes. The caller holds mu.
-func (s *Source) evictHeld(matches func(*held) bool, maxBytes int) {
+func (s *Source) evictHeld(matches func(*heldBatch) bool, maxBytes int) {
 	size := 0
 	for _, h := range s.held {
 		if matches(h) {
 			size += len(h.Payload)
 		}
 	}
-	s.dropHeld(func(h *held) bool {
+	s.dropHeld(func(h *heldBatch) bool {
 		if !matches(h) || size <= maxBytes {
 			return false
 		}
@@ -168,12 +168,12 @@ func (s *Source) evictHeld(matches func(*held) bool, maxBytes int) {
 
 // dropHeld drops the held batches for which matches returns true, and counts their hits as
 // dropped. The caller holds mu.
-func (s *Source) dropHeld(matches func(*held) bool) {
-	s.held = slices.DeleteFunc(s.held, func(h *held) bool {
+func (s *Source) dropHeld(matches func(*heldBatch) bool) {
+	s.held = slices.DeleteFunc(s.held, func(h *heldBatch) bool {
 		if !matches(h) {
 			return false
 		}
-		s.stats.Dropped[string(wire.ReasonUnknown)] += int64(h.Hits)
+		s.stats.DroppedHits[string(wire.ReasonUnknown)] += int64(h.Hits)
 		return true
 	})
 }
@@ -182,10 +182,10 @@ func (s *Source) dropHeld(matches func(*held) bool) {
 // old.
 func (h *handler) applyHeld() {
 	s, set, now := h.s, h.p.Rules(), h.s.cfg.Clock()
-	var waiting []*held
+	var waiting []*heldBatch
 	due := false
 	s.withLock(func() {
-		s.dropHeld(func(x *held) bool { return now.Sub(x.At) >= heldFor })
+		s.dropHeld(func(x *heldBatch) bool { return now.Sub(x.ReceivedAt) >= heldFor })
 		waiting = slices.Clone(s.held)
 		// Held hits are ingested a second after their rules were loaded. Until then, Behind
 		// has put decisions of these rules on hold, so no window of the hits ends too early.
@@ -201,8 +201,8 @@ func (h *handler) applyHeld() {
 			continue // impossible, because the batch was decoded when it was held or restored
 		}
 		h.ingestBatch(b, func() time.Duration { return x.Shift }, func(out outcome) {
-			if x.Payload, x.Hits = out.rest, out.unknown; x.Hits == 0 {
-				s.held = slices.DeleteFunc(s.held, func(y *held) bool { return y == x })
+			if x.Payload, x.Hits = out.unknownPayload, out.unknownHits; x.Hits == 0 {
+				s.held = slices.DeleteFunc(s.held, func(y *heldBatch) bool { return y == x })
 			}
 		})
 	}

@@ -25,19 +25,19 @@ func TestRulesOfNodesAreCompared(t *testing.T) {
 	b.p.set = b.two()
 	a := b.p.set.Rules[0].MatchHash()
 	for _, node := range []string{"n1", "n2", "n3"} {
-		b.say(wire.Message{Node: node, First: 1})
+		b.say(wire.Message{Node: node, OldestSequence: 1})
 	}
 	sendReport := func(node string, digests map[string]string) wire.ReportAnswer {
 		_, answer := b.sendReport(wire.Report{Node: node, Instance: "i1", Rules: digests})
 		return answer
 	}
 	both := map[string]string{"A": a, "B": b.p.set.Rules[1].MatchHash()}
-	require.Empty(t, sendReport("n1", both).Behind)
-	require.Empty(t, sendReport("n3", nil).Behind, "an older agent does not report its rules")
+	require.Empty(t, sendReport("n1", both).MismatchedRules)
+	require.Empty(t, sendReport("n3", nil).MismatchedRules, "an older agent does not report its rules")
 	answer := sendReport("n2", map[string]string{"A": "ff"})
-	require.Equal(t, map[string]time.Time{"A": start, "B": start}, answer.Behind)
+	require.Equal(t, map[string]time.Time{"A": start, "B": start}, answer.MismatchedRules)
 	b.now = at(time.Minute)
-	behind := b.s.Behind(b.p.set)
+	behind := b.s.MismatchedRules(b.p.set)
 	require.Len(t, behind, 2)
 	require.Equal(t, []string{"n2"}, behind["A"].Members)
 	require.Equal(t, start, behind["A"].Since)
@@ -47,7 +47,7 @@ func TestRulesOfNodesAreCompared(t *testing.T) {
 	require.NoError(t, b.s.Restore(pos))
 	b.now = at(2 * time.Minute)
 	sendReport("n2", map[string]string{"A": a})
-	behind = b.s.Behind(b.p.set)
+	behind = b.s.MismatchedRules(b.p.set)
 	require.Len(t, behind, 1)
 	require.Equal(t, start, behind["B"].Since)
 
@@ -55,7 +55,7 @@ func TestRulesOfNodesAreCompared(t *testing.T) {
 	old := b.p.set
 	before := sendReport("n2", map[string]string{"A": a}).Report
 	b.p.set = &rules.Set{Rules: old.Rules[:1]}
-	require.Empty(t, b.s.Behind(b.p.set))
+	require.Empty(t, b.s.MismatchedRules(b.p.set))
 	require.NotEqual(t, before, b.s.reportToken(b.s.nodes["n2"]))
 }
 
@@ -65,15 +65,15 @@ func TestHitsAreHeldUntilTheirRuleIsLoaded(t *testing.T) {
 	h := &handler{s: b.s, p: b.p}
 	one := b.p.set
 	b.p.set = &rules.Set{}
-	b.s.Behind(b.p.set)
+	b.s.MismatchedRules(b.p.set)
 	var out wire.Builder
 	for id := range uint64(3) {
 		hit := hitOf(one.Rules[0], id)
 		out.Add(&hit)
 	}
-	require.Equal(t, "taken 1 saved 0", b.say(wire.Message{Sequence: 1, First: 1, Payload: out.Seal()}))
-	require.Equal(t, 3, b.s.Stats().Held)
-	require.Zero(t, b.s.Stats().Dropped["unknown_rule"])
+	require.Equal(t, "taken 1 saved 0", b.say(wire.Message{Sequence: 1, OldestSequence: 1, Payload: out.Seal()}))
+	require.Equal(t, 3, b.s.Stats().HeldHits)
+	require.Zero(t, b.s.Stats().DroppedHits["unknown_rule"])
 	pos := b.save()
 	b.s = New(b.s.cfg)
 	require.NoError(t, b.s.Restore(pos))
@@ -82,14 +82,14 @@ func TestHitsAreHeldUntilTheirRuleIsLoaded(t *testing.T) {
 	require.Empty(t, b.p.taken)
 
 	b.p.set = one
-	require.Equal(t, start, b.s.Behind(one)["A"].Since, "the rule is held back to the time of the hits")
+	require.Equal(t, start, b.s.MismatchedRules(one)["A"].Since, "the rule is held back to the time of the hits")
 	h.applyHeld()
 	require.Empty(t, b.p.taken, "that has to be in force first")
 	b.now = at(maintainEvery)
 	h.applyHeld()
 	require.Equal(t, []uint64{0, 1, 2}, b.p.taken)
-	require.Zero(t, b.s.Stats().Held)
-	require.Empty(t, b.s.Behind(one))
+	require.Zero(t, b.s.Stats().HeldHits)
+	require.Empty(t, b.s.MismatchedRules(one))
 	h.applyHeld()
 	require.Len(t, b.p.taken, 3)
 }
@@ -98,16 +98,16 @@ func TestHitsAreHeldUntilTheirRuleIsLoaded(t *testing.T) {
 func TestHeldHitsAreBounded(t *testing.T) {
 	b := newBench(t, Config{})
 	b.s.withLock(func() {
-		b.s.holdHits("quiet", outcome{rest: []byte("payload"), unknown: 5})
+		b.s.holdHits("quiet", outcome{unknownPayload: []byte("payload"), unknownHits: 5})
 		for range 20 {
-			b.s.holdHits("busy", outcome{rest: []byte(strings.Repeat("x", 32<<10)), unknown: 7})
+			b.s.holdHits("busy", outcome{unknownPayload: []byte(strings.Repeat("x", 32<<10)), unknownHits: 7})
 		}
 	})
 	st := b.s.Stats()
-	require.Equal(t, 5+4*7, st.Held, "a busy node evicts its own")
-	require.Equal(t, int64(16*7), st.Dropped["unknown_rule"])
+	require.Equal(t, 5+4*7, st.HeldHits, "a busy node evicts its own")
+	require.Equal(t, int64(16*7), st.DroppedHits["unknown_rule"])
 	b.now = at(heldFor)
 	(&handler{s: b.s, p: b.p}).applyHeld()
-	require.Zero(t, b.s.Stats().Held)
-	require.Equal(t, int64(20*7+5), b.s.Stats().Dropped["unknown_rule"])
+	require.Zero(t, b.s.Stats().HeldHits)
+	require.Equal(t, int64(20*7+5), b.s.Stats().DroppedHits["unknown_rule"])
 }

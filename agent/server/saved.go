@@ -17,22 +17,22 @@ const savedVersion = 1
 
 // savedSource is the state of the source that survives a restart.
 type savedSource struct {
-	Version int                  `json:"v"`
-	Nodes   map[string]savedNode `json:"nodes"`
-	Gap     sources.Loss         `json:"gap,omitzero"`
-	Held    []held               `json:"held,omitempty"`
+	Version     int                  `json:"v"`
+	Nodes       map[string]savedNode `json:"nodes"`
+	Gap         sources.Loss         `json:"gap,omitzero"`
+	HeldBatches []heldBatch          `json:"held,omitempty"`
 	// Behind has the times since which agents have another version of a rule, by name of the
 	// rule.
-	Behind map[string]time.Time `json:"behind,omitempty"`
+	MismatchedRules map[string]time.Time `json:"behind,omitempty"`
 }
 
 type savedNode struct {
-	Instance  string        `json:"instance"`
-	Accepted  uint64        `json:"taken"`
-	Left      bool          `json:"left,omitempty"`
-	HasObject bool          `json:"node,omitempty"`
-	Heard     time.Time     `json:"heard"`
-	Ahead     time.Duration `json:"ahead,omitempty"` // correction of the agent's clock
+	Instance        string        `json:"instance"`
+	Accepted        uint64        `json:"taken"`
+	Left            bool          `json:"left,omitempty"`
+	HasObject       bool          `json:"node,omitempty"`
+	Heard           time.Time     `json:"heard"`
+	ClockCorrection time.Duration `json:"ahead,omitempty"` // correction of the agent's clock
 	// Token is the hash of the agent's token, and Reviewed is the time at which the API server
 	// accepted the token. With both, the aggregator accepts the agent after a restart even if
 	// the API server is unreachable.
@@ -46,12 +46,12 @@ type savedNode struct {
 func (s *Source) Positions() json.RawMessage {
 	now := s.cfg.Clock()
 	s.mu.Lock()
-	out := savedSource{Version: savedVersion, Nodes: make(map[string]savedNode, len(s.nodes)), Gap: s.gap, Behind: map[string]time.Time{}}
+	out := savedSource{Version: savedVersion, Nodes: make(map[string]savedNode, len(s.nodes)), Gap: s.gap, MismatchedRules: map[string]time.Time{}}
 	for _, h := range s.held {
-		out.Held = append(out.Held, *h)
+		out.HeldBatches = append(out.HeldBatches, *h)
 	}
 	for rule, b := range s.rollout.behind {
-		out.Behind[rule] = b.Since
+		out.MismatchedRules[rule] = b.Since
 	}
 	for name, n := range s.nodes {
 		n.copied = n.accepted
@@ -59,11 +59,11 @@ func (s *Source) Positions() json.RawMessage {
 			continue
 		}
 		x := savedNode{
-			Instance: n.instance, Accepted: n.accepted, Left: n.left, HasObject: n.hasObject, Heard: n.heard.UTC(),
-			Ahead: -s.clockShift(n, now), Conditions: n.conditions, Unread: n.unread,
+			Instance: n.instance, Accepted: n.accepted, Left: n.left, HasObject: n.hasObject, Heard: n.lastMessageAt.UTC(),
+			ClockCorrection: -s.clockShift(n, now), Conditions: n.conditions, Unread: n.unread,
 		}
-		if !n.who.reviewed.IsZero() {
-			x.Token, x.Reviewed = hex.EncodeToString(n.who.token[:]), n.who.reviewed.UTC()
+		if !n.caller.reviewed.IsZero() {
+			x.Token, x.Reviewed = hex.EncodeToString(n.caller.token[:]), n.caller.reviewed.UTC()
 		}
 		out.Nodes[name] = x
 	}
@@ -72,13 +72,13 @@ func (s *Source) Positions() json.RawMessage {
 	return b
 }
 
-// Saved records that the last result of Positions is on disk. The agents may then forget the
+// ConfirmSaved records that the last result of Positions is on disk. The agents may then forget the
 // batches that it contains.
-func (s *Source) Saved() {
+func (s *Source) ConfirmSaved() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range s.nodes {
-		n.saved = n.copied
+		n.savedSequence = n.copied
 	}
 }
 
@@ -107,20 +107,20 @@ func (s *Source) Restore(b json.RawMessage) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.awaitsUnknown, s.restoredAt = false, now
-	s.rollout.behind = map[string]sources.Behind{}
-	for rule, since := range in.Behind {
-		s.rollout.behind[rule] = sources.Behind{Since: times.Earlier(since, now)}
+	s.rollout.behind = map[string]sources.RuleMismatch{}
+	for rule, since := range in.MismatchedRules {
+		s.rollout.behind[rule] = sources.RuleMismatch{Since: times.Earlier(since, now)}
 	}
 	for name, x := range in.Nodes {
 		s.nodes[name] = &node{
 			name: name, known: true, instance: x.Instance, left: x.Left, hasObject: x.HasObject,
-			accepted: x.Accepted, copied: x.Accepted, saved: x.Accepted, heard: times.Earlier(x.Heard, now),
-			clock:      agentClock{ahead: x.Ahead + s.steady.SetAhead(now)},
+			accepted: x.Accepted, copied: x.Accepted, savedSequence: x.Accepted, lastMessageAt: times.Earlier(x.Heard, now),
+			clock:      agentClock{correction: x.ClockCorrection + s.steady.SetAhead(now)},
 			conditions: x.Conditions, unread: slices.Sorted(slices.Values(x.Unread)),
 		}
 		s.restoreToken(s.nodes[name], x)
 	}
-	for _, h := range in.Held {
+	for _, h := range in.HeldBatches {
 		if _, err := new(wire.Decoder).Decode(h.Payload); err == nil {
 			s.held = append(s.held, &h)
 		}
@@ -132,10 +132,10 @@ func (s *Source) Restore(b json.RawMessage) error {
 
 // restoreToken records that a token was valid when the state was saved.
 func (s *Source) restoreToken(n *node, x savedNode) {
-	v := verdict{node: n.name, at: x.Reviewed}
+	v := verdict{node: n.name, reviewedAt: x.Reviewed}
 	size, err := hex.Decode(v.token[:], []byte(x.Token[:min(len(x.Token), 2*len(v.token))]))
 	if s.reviews != nil && err == nil && size == len(v.token) {
 		s.reviews.addVerdict(v)
-		n.who = caller{nodes: []string{n.name}, token: v.token, reviewed: v.at}
+		n.caller = caller{nodes: []string{n.name}, token: v.token, reviewed: v.reviewedAt}
 	}
 }

@@ -52,8 +52,8 @@ func refusalReasons() []string {
 	return []string{refusedAuth, refusedConflict, refusedMalformed, refusedSize, refusedCount, refusedBusy, refusedReview, refusedAdmin}
 }
 
-// Outsiders returns the reasons of refusals that do not concern a known node.
-func Outsiders() []string {
+// UnknownNodeReasons returns the reasons of refusals that do not concern a known node.
+func UnknownNodeReasons() []string {
 	return []string{refusedAuth, refusedReview, refusedCount, refusedMalformed}
 }
 
@@ -114,7 +114,7 @@ func (s *Source) serveUntil(ctx context.Context, p sources.Pipeline) error {
 	if err != nil {
 		return fmt.Errorf("open sources.agents.listen_address: %w", err)
 	}
-	d := &door{next: s.Handler(p)}
+	d := &closableHandler{next: s.Handler(p)}
 	srv := &http.Server{
 		Handler:           d,
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
@@ -149,14 +149,14 @@ func (s *Source) serveUntil(ctx context.Context, p sources.Pipeline) error {
 	return nil
 }
 
-// door admits requests until it is closed.
-type door struct {
+// closableHandler admits requests until it is closed.
+type closableHandler struct {
 	next     http.Handler
 	requests sync.RWMutex
 	closed   bool
 }
 
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *closableHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.requests.RLock()
 	defer d.requests.RUnlock()
 	if d.closed {
@@ -167,7 +167,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // closeAndWait closes the door and waits for the requests inside. Later requests are refused.
-func (d *door) closeAndWait() {
+func (d *closableHandler) closeAndWait() {
 	d.requests.Lock()
 	defer d.requests.Unlock()
 	d.closed = true
@@ -198,8 +198,8 @@ func (s *Source) Handler(p sources.Pipeline) http.Handler {
 
 func (s *Source) refuseRequest(w http.ResponseWriter, r *http.Request, why *refusal) {
 	s.withLock(func() {
-		s.stats.Refused[why.reason]++
-		s.stats.Newest[why.reason] = Refused{s.cfg.Clock(), r.RemoteAddr, why.err.Error()}
+		s.stats.RefusedMessages[why.reason]++
+		s.stats.NewestRefused[why.reason] = RefusedMessage{s.cfg.Clock(), r.RemoteAddr, why.err.Error()}
 	})
 	if why.code == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")

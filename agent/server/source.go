@@ -68,29 +68,29 @@ type Source struct {
 	stats         Stats
 	gap           sources.Loss
 	rollout       rollout
-	held          []*held // batches that wait for their rules, from old to new
+	held          []*heldBatch // batches that wait for their rules, from old to new
 }
 
 // Stats are counters of the source.
 type Stats struct {
-	Hits      int64              // number of accepted hits
-	Other     int64              // number of accepted hits that another version of the rule had found
-	Batches   int64              // number of accepted batches
-	Repeats   int64              // number of batches that were sent again
-	Bytes     int64              // compressed size of the accepted batches
-	Dropped   map[string]int64   // number of dropped hits, by reason
-	Refused   map[string]int64   // number of refused messages, by reason
-	Newest    map[string]Refused // newest refused message, by reason
-	Forgotten int64              // number of nodes that were removed
-	Losses    int64              // number of losses that agents reported
-	Held      int                // number of hits that wait until their rule is loaded
+	Hits             int64                     // number of accepted hits
+	OtherVersionHits int64                     // number of accepted hits that another version of the rule had found
+	Batches          int64                     // number of accepted batches
+	Repeats          int64                     // number of batches that were sent again
+	Bytes            int64                     // compressed size of the accepted batches
+	DroppedHits      map[string]int64          // number of dropped hits, by reason
+	RefusedMessages  map[string]int64          // number of refused messages, by reason
+	NewestRefused    map[string]RefusedMessage // newest refused message, by reason
+	Forgotten        int64                     // number of nodes that were removed
+	Losses           int64                     // number of losses that agents reported
+	HeldHits         int                       // number of hits that wait until their rule is loaded
 }
 
-// Refused is a message that was refused.
-type Refused struct {
-	At   time.Time
-	From string // address from which the message came
-	Why  string
+// RefusedMessage is a message that was refused.
+type RefusedMessage struct {
+	Time   time.Time
+	Sender string // address from which the message came
+	Reason string
 }
 
 // New returns a source. It does not listen yet.
@@ -99,7 +99,7 @@ func New(cfg Config) *Source {
 	s := &Source{
 		cfg: cfg, steady: times.NewSteady(cfg.Clock()), process: rand.Text(), awaitsUnknown: true,
 		bodyRoom: semaphore.NewWeighted(maxBodies), decoders: make(chan *wire.Decoder, maxDecoders), nodes: map[string]*node{},
-		stats: Stats{Dropped: map[string]int64{}, Refused: map[string]int64{}, Newest: map[string]Refused{}},
+		stats: Stats{DroppedHits: map[string]int64{}, RefusedMessages: map[string]int64{}, NewestRefused: map[string]RefusedMessage{}},
 		agentToken: &tokenFile{
 			path: cfg.BearerTokenFile, key: "bearer_token_file", reason: refusedAuth, now: cfg.Clock,
 			fix: "the agent must present the token of sources.agents.bearer_token_file; set sinks.upstream.http_config.authorization.credentials_file",
@@ -115,10 +115,10 @@ func New(cfg Config) *Source {
 		s.decoders <- new(wire.Decoder)
 	}
 	for _, r := range wire.Reasons() {
-		s.stats.Dropped[string(r)] = 0
+		s.stats.DroppedHits[string(r)] = 0
 	}
 	for _, r := range refusalReasons() {
-		s.stats.Refused[r] = 0
+		s.stats.RefusedMessages[r] = 0
 	}
 	return s
 }
@@ -192,9 +192,9 @@ func (s *Source) Stats() Stats {
 	defer s.mu.Unlock()
 	st := s.stats
 	for _, h := range s.held {
-		st.Held += h.Hits
+		st.HeldHits += h.Hits
 	}
-	st.Dropped, st.Refused, st.Newest = maps.Clone(st.Dropped), maps.Clone(st.Refused), maps.Clone(st.Newest)
+	st.DroppedHits, st.RefusedMessages, st.NewestRefused = maps.Clone(st.DroppedHits), maps.Clone(st.RefusedMessages), maps.Clone(st.NewestRefused)
 	return st
 }
 
@@ -206,7 +206,7 @@ func (s *Source) Status() sources.Status {
 	defer s.mu.Unlock()
 	out := sources.Status{
 		Name: s.cfg.Name, Up: s.listening, Opened: s.opened, Error: s.listenError,
-		Lines: s.stats.Hits, Evaluated: s.stats.Hits, Bytes: s.stats.Bytes, Errors: maps.Clone(s.stats.Refused),
+		Lines: s.stats.Hits, Evaluated: s.stats.Hits, Bytes: s.stats.Bytes, Errors: maps.Clone(s.stats.RefusedMessages),
 		Losses: map[string]sources.Loss{}, Members: make(map[string]sources.MemberStatus, len(s.nodes)),
 	}
 	if out.Error == "" {
@@ -234,9 +234,9 @@ func (s *Source) Status() sources.Status {
 func (s *Source) memberStatus(n *node, now time.Time) sources.MemberStatus {
 	skew := s.clockSkew(n, now)
 	p := sources.MemberStatus{
-		Up: true, Since: n.heard, Watermark: n.watermark, Lagging: n.lagging, Skew: skew, Refused: n.refused, Reports: n.openAlerts(), Idle: n.idle,
+		Up: true, Since: n.lastMessageAt, Watermark: n.watermark, Lagging: n.lagging, Skew: skew, Refused: n.refusedAt, Reports: n.openAlerts(), Idle: n.idle,
 	}
-	silent := now.Sub(n.heard)
+	silent := now.Sub(n.lastMessageAt)
 	switch {
 	case n.left:
 		p.Up, p.Error = false, "its agent stopped and has not come back"
@@ -282,11 +282,11 @@ func (s *Source) Metrics() metric.Collector {
 			metric.Gauge("agent_last_heard_timestamp_seconds", "When the agent of a node last sent a message.", func(n scrapedNode) time.Time { return n.Since }),
 		),
 		metric.Counter("agents_hits_total", "Hits accepted from agents.", func(x scrape) int64 { return x.Hits }),
-		metric.Counter("agents_other_version_hits_total", "Accepted hits whose rule has another version at the agent.", func(x scrape) int64 { return x.Other }),
+		metric.Counter("agents_other_version_hits_total", "Accepted hits whose rule has another version at the agent.", func(x scrape) int64 { return x.OtherVersionHits }),
 		metric.Counter("agents_batches_total", "Batches accepted from agents.", func(x scrape) int64 { return x.Batches }),
 		metric.Counter("agents_repeated_batches_total", "Batches that were sent again and ignored.", func(x scrape) int64 { return x.Repeats }),
-		metric.CounterBy("agents_dropped_hits_total", "Hits that no active rule accepts.", "reason", func(x scrape) map[string]int64 { return x.Dropped }),
-		metric.CounterBy("agents_refused_messages_total", "Messages that were refused.", "reason", func(x scrape) map[string]int64 { return x.Refused }),
+		metric.CounterBy("agents_dropped_hits_total", "Hits that no active rule accepts.", "reason", func(x scrape) map[string]int64 { return x.DroppedHits }),
+		metric.CounterBy("agents_refused_messages_total", "Messages that were refused.", "reason", func(x scrape) map[string]int64 { return x.RefusedMessages }),
 		metric.Counter("agents_gaps_total", "How often an agent no longer had hits that the saved state lacks.",
 			func(x scrape) int64 { return x.status.Losses[lossGap].Count }),
 		metric.GaugeBy("agents_reporting", "Nodes whose agent reports this alert about itself.", "alert", func(x scrape) map[string]int {
@@ -296,7 +296,7 @@ func (s *Source) Metrics() metric.Collector {
 			}
 			return out
 		}),
-		metric.Gauge("agents_held_hits", "Hits that wait because their rule is not loaded here yet.", func(x scrape) int { return x.Held }),
+		metric.Gauge("agents_held_hits", "Hits that wait because their rule is not loaded here yet.", func(x scrape) int { return x.HeldHits }),
 		metric.Counter("agents_losses_total", "Losses of lines that agents reported.", func(x scrape) int64 { return x.Losses }),
 		metric.Counter("agents_forgotten_total", "Nodes that rules no longer wait for, because they were silent for too long or were deleted.", func(x scrape) int64 { return x.Forgotten }),
 	))

@@ -131,8 +131,8 @@ func (b *bench) say(m wire.Message) string {
 	if m.Instance == "" {
 		m.Instance = "i1"
 	}
-	if m.Sent.IsZero() {
-		m.Sent = b.now
+	if m.SentAt.IsZero() {
+		m.SentAt = b.now
 	}
 	w := b.post(m.Append(nil))
 	if w.Code != http.StatusOK {
@@ -140,7 +140,7 @@ func (b *bench) say(m wire.Message) string {
 	}
 	var a wire.Answer
 	require.NoError(b.t, json.Unmarshal(w.Body.Bytes(), &a))
-	return fmt.Sprintf("taken %d saved %d", a.Taken, a.Saved)
+	return fmt.Sprintf("taken %d saved %d", a.AcceptedSequence, a.SavedSequence)
 }
 
 // save simulates a save of the state.
@@ -148,7 +148,7 @@ func (b *bench) save() json.RawMessage {
 	b.p.cut.Lock()
 	pos := b.s.Positions()
 	b.p.cut.Unlock()
-	b.s.Saved()
+	b.s.ConfirmSaved()
 	return pos
 }
 
@@ -156,18 +156,18 @@ func at(d time.Duration) time.Time { return start.Add(d) }
 
 func TestBatchesAreTakenOnceAndInOrder(t *testing.T) {
 	b := newBench(t, Config{})
-	require.Equal(t, "taken 0 saved 0", b.say(wire.Message{First: 1}))
+	require.Equal(t, "taken 0 saved 0", b.say(wire.Message{OldestSequence: 1}))
 	require.Equal(t, []string{"agents/n1"}, b.p.joined)
-	require.Equal(t, "taken 1 saved 0", b.say(wire.Message{Sequence: 1, First: 1, Payload: b.payload(1, 2), Watermark: at(time.Second)}))
-	require.Equal(t, "taken 1 saved 0", b.say(wire.Message{Sequence: 1, First: 1, Payload: b.payload(1, 2), Watermark: at(time.Second)}), "once more")
-	require.Equal(t, "taken 1 saved 0", b.say(wire.Message{Sequence: 3, First: 1, Payload: b.payload(4), Watermark: at(3 * time.Second)}), "2 comes first")
+	require.Equal(t, "taken 1 saved 0", b.say(wire.Message{Sequence: 1, OldestSequence: 1, Payload: b.payload(1, 2), Watermark: at(time.Second)}))
+	require.Equal(t, "taken 1 saved 0", b.say(wire.Message{Sequence: 1, OldestSequence: 1, Payload: b.payload(1, 2), Watermark: at(time.Second)}), "once more")
+	require.Equal(t, "taken 1 saved 0", b.say(wire.Message{Sequence: 3, OldestSequence: 1, Payload: b.payload(4), Watermark: at(3 * time.Second)}), "2 comes first")
 	require.Equal(t, at(time.Second), b.p.watermarks["agents/n1"], "a batch that was not accepted does not advance the watermark")
-	require.Equal(t, "taken 2 saved 0", b.say(wire.Message{Sequence: 2, First: 1, Payload: b.payload(3)}))
-	require.Equal(t, "taken 2 saved 0", b.say(wire.Message{Sequence: 3, First: 1, Watermark: at(4 * time.Second)}), "3 is still missing")
+	require.Equal(t, "taken 2 saved 0", b.say(wire.Message{Sequence: 2, OldestSequence: 1, Payload: b.payload(3)}))
+	require.Equal(t, "taken 2 saved 0", b.say(wire.Message{Sequence: 3, OldestSequence: 1, Watermark: at(4 * time.Second)}), "3 is still missing")
 	require.Equal(t, at(time.Second), b.p.watermarks["agents/n1"])
 	b.save()
-	require.Equal(t, "taken 3 saved 2", b.say(wire.Message{Sequence: 3, First: 1, Payload: b.payload(4), Watermark: at(3 * time.Second)}))
-	require.Equal(t, "taken 3 saved 2", b.say(wire.Message{Sequence: 3, First: 3, Watermark: at(5 * time.Second)}))
+	require.Equal(t, "taken 3 saved 2", b.say(wire.Message{Sequence: 3, OldestSequence: 1, Payload: b.payload(4), Watermark: at(3 * time.Second)}))
+	require.Equal(t, "taken 3 saved 2", b.say(wire.Message{Sequence: 3, OldestSequence: 3, Watermark: at(5 * time.Second)}))
 	require.Equal(t, at(5*time.Second), b.p.watermarks["agents/n1"])
 	require.Equal(t, []uint64{1, 2, 3, 4}, b.p.taken)
 	st := b.s.Stats()
@@ -178,29 +178,29 @@ func TestBatchesAreTakenOnceAndInOrder(t *testing.T) {
 
 func TestARestartOfTheAggregator(t *testing.T) {
 	b := newBench(t, Config{})
-	b.say(wire.Message{Sequence: 1, First: 1, Payload: b.payload(1)})
+	b.say(wire.Message{Sequence: 1, OldestSequence: 1, Payload: b.payload(1)})
 	pos := b.save()
-	b.say(wire.Message{Sequence: 2, First: 1, Payload: b.payload(2)})
+	b.say(wire.Message{Sequence: 2, OldestSequence: 1, Payload: b.payload(2)})
 
 	b.s = New(b.s.cfg)
 	require.Equal(t, []string{"agents/?"}, b.s.Members(), "without a saved state, agents may be unknown")
 	require.NoError(t, b.s.Restore(pos))
 	require.Equal(t, []string{"agents/n1"}, b.s.Members())
 	require.False(t, b.s.Status().Members["agents/n1"].Up)
-	require.Contains(t, b.say(wire.Message{Instance: "i2", First: 1}), "409", "the other agent may still run")
-	require.Equal(t, "taken 1 saved 1", b.say(wire.Message{Sequence: 3, First: 2, Payload: b.payload(3)}), "2 again")
-	require.Equal(t, "taken 2 saved 1", b.say(wire.Message{Sequence: 2, First: 2, Payload: b.payload(2)}))
-	require.Equal(t, "taken 3 saved 1", b.say(wire.Message{Sequence: 3, First: 2, Payload: b.payload(3)}))
+	require.Contains(t, b.say(wire.Message{Instance: "i2", OldestSequence: 1}), "409", "the other agent may still run")
+	require.Equal(t, "taken 1 saved 1", b.say(wire.Message{Sequence: 3, OldestSequence: 2, Payload: b.payload(3)}), "2 again")
+	require.Equal(t, "taken 2 saved 1", b.say(wire.Message{Sequence: 2, OldestSequence: 2, Payload: b.payload(2)}))
+	require.Equal(t, "taken 3 saved 1", b.say(wire.Message{Sequence: 3, OldestSequence: 2, Payload: b.payload(3)}))
 	require.True(t, b.s.Status().Members["agents/n1"].Up)
 	require.Empty(t, b.s.Status().Losses)
 
 	// The state is lost or too old: the batches that the agent still has are accepted.
 	b.s = New(b.s.cfg)
 	require.NoError(t, b.s.Restore(nil))
-	require.Equal(t, "taken 7 saved 0", b.say(wire.Message{Sequence: 9, First: 8, Payload: b.payload(9)}))
+	require.Equal(t, "taken 7 saved 0", b.say(wire.Message{Sequence: 9, OldestSequence: 8, Payload: b.payload(9)}))
 	require.Equal(t, sources.Loss{Count: 1, At: start, Path: "n1"}, b.s.Status().Losses[lossGap])
-	require.Equal(t, "taken 8 saved 0", b.say(wire.Message{Sequence: 8, First: 8, Payload: b.payload(8)}))
-	require.Equal(t, "taken 9 saved 0", b.say(wire.Message{Sequence: 9, First: 8, Payload: b.payload(9)}))
+	require.Equal(t, "taken 8 saved 0", b.say(wire.Message{Sequence: 8, OldestSequence: 8, Payload: b.payload(8)}))
+	require.Equal(t, "taken 9 saved 0", b.say(wire.Message{Sequence: 9, OldestSequence: 8, Payload: b.payload(9)}))
 	require.Equal(t, int64(1), b.s.Status().Losses[lossGap].Count)
 	pos = b.save()
 	b.now = at(15 * time.Second)
@@ -216,32 +216,32 @@ func TestARestartOfTheAggregator(t *testing.T) {
 	b.s = again
 	(&handler{s: b.s, p: b.p}).removeExpired(b.now, b.now.Add(time.Minute))
 	require.Equal(t, []string{"agents/n1"}, b.s.Members())
-	require.Equal(t, "taken 0 saved 0", b.say(wire.Message{Instance: "i2", First: 1}))
+	require.Equal(t, "taken 0 saved 0", b.say(wire.Message{Instance: "i2", OldestSequence: 1}))
 }
 
 func TestOneAgentPerNode(t *testing.T) {
 	b := newBench(t, Config{})
-	b.say(wire.Message{Sequence: 1, First: 1, Payload: b.payload(1)})
-	other := wire.Message{Instance: "i2", Sequence: 1, First: 1, Payload: b.payload(2)}
+	b.say(wire.Message{Sequence: 1, OldestSequence: 1, Payload: b.payload(1)})
+	other := wire.Message{Instance: "i2", Sequence: 1, OldestSequence: 1, Payload: b.payload(2)}
 	b.now = at(14 * time.Second)
 	require.Equal(t, "409 node n1 has an agent already, last heard from 14s ago; give each its own sinks.upstream.node", b.say(other))
 	require.Equal(t, b.now, b.s.Status().Members["agents/n1"].Refused)
-	require.Equal(t, "taken 1 saved 0", b.say(wire.Message{Sequence: 1, First: 1}))
+	require.Equal(t, "taken 1 saved 0", b.say(wire.Message{Sequence: 1, OldestSequence: 1}))
 	b.now = at(28 * time.Second)
 	require.Contains(t, b.say(other), "409")
 
 	// A process that continues from the same saved state takes over at once.
-	other.After = []string{"i0", "i1"}
+	other.EarlierInstances = []string{"i0", "i1"}
 	require.Equal(t, "taken 1 saved 0", b.say(other))
-	require.Contains(t, b.say(wire.Message{Sequence: 2, First: 1, Payload: b.payload(3)}), "409", "the older one")
+	require.Contains(t, b.say(wire.Message{Sequence: 2, OldestSequence: 1, Payload: b.payload(3)}), "409", "the older one")
 
 	// So does any other process after a goodbye or after silence.
-	require.Equal(t, "taken 1 saved 0", b.say(wire.Message{Instance: "i2", Sequence: 1, First: 2, Goodbye: true}))
+	require.Equal(t, "taken 1 saved 0", b.say(wire.Message{Instance: "i2", Sequence: 1, OldestSequence: 2, Goodbye: true}))
 	require.Equal(t, "its agent stopped and has not come back", b.s.Status().Members["agents/n1"].Error)
-	require.Equal(t, "taken 0 saved 0", b.say(wire.Message{Instance: "i3", First: 1}))
+	require.Equal(t, "taken 0 saved 0", b.say(wire.Message{Instance: "i3", OldestSequence: 1}))
 	b.now = b.now.Add(15 * time.Second)
 	require.Equal(t, "its agent was last heard from 15s ago", b.s.Status().Members["agents/n1"].Error)
-	require.Equal(t, "taken 0 saved 0", b.say(wire.Message{Instance: "i4", First: 1}))
+	require.Equal(t, "taken 0 saved 0", b.say(wire.Message{Instance: "i4", OldestSequence: 1}))
 	require.Equal(t, []uint64{1, 2}, b.p.taken)
 }
 
@@ -249,15 +249,15 @@ func TestOneAgentPerNode(t *testing.T) {
 func TestSavedBelongsToAnInstance(t *testing.T) {
 	b := newBench(t, Config{})
 	for seq := uint64(1); seq <= 5; seq++ {
-		b.say(wire.Message{Sequence: seq, First: 1, Payload: b.payload(seq)})
+		b.say(wire.Message{Sequence: seq, OldestSequence: 1, Payload: b.payload(seq)})
 	}
 	b.s.Positions() // they are being written
-	b.say(wire.Message{Sequence: 5, First: 1, Goodbye: true})
-	require.Equal(t, "taken 1 saved 0", b.say(wire.Message{Instance: "i2", Sequence: 1, First: 1, Payload: b.payload(6)}))
-	b.s.Saved()
-	require.Equal(t, "taken 1 saved 0", b.say(wire.Message{Instance: "i2", Sequence: 1, First: 1}))
+	b.say(wire.Message{Sequence: 5, OldestSequence: 1, Goodbye: true})
+	require.Equal(t, "taken 1 saved 0", b.say(wire.Message{Instance: "i2", Sequence: 1, OldestSequence: 1, Payload: b.payload(6)}))
+	b.s.ConfirmSaved()
+	require.Equal(t, "taken 1 saved 0", b.say(wire.Message{Instance: "i2", Sequence: 1, OldestSequence: 1}))
 	b.save()
-	require.Equal(t, "taken 1 saved 1", b.say(wire.Message{Instance: "i2", Sequence: 1, First: 1}))
+	require.Equal(t, "taken 1 saved 1", b.say(wire.Message{Instance: "i2", Sequence: 1, OldestSequence: 1}))
 }
 
 func TestNodesAreForgotten(t *testing.T) {
@@ -265,14 +265,14 @@ func TestNodesAreForgotten(t *testing.T) {
 	require.NoError(t, os.WriteFile(token, []byte("admin"), 0o600))
 	b := newBench(t, Config{AdminTokenFile: token})
 	h := &handler{s: b.s, p: b.p}
-	b.say(wire.Message{First: 1})
-	b.say(wire.Message{Node: "n2", First: 1})
-	b.say(wire.Message{Node: "n3", First: 1})
+	b.say(wire.Message{OldestSequence: 1})
+	b.say(wire.Message{Node: "n2", OldestSequence: 1})
+	b.say(wire.Message{Node: "n3", OldestSequence: 1})
 	require.Len(t, b.p.joined, 3)
-	b.say(wire.Message{Node: "n2", First: 1, Goodbye: true, Final: true})
+	b.say(wire.Message{Node: "n2", OldestSequence: 1, Goodbye: true, Final: true})
 	require.Equal(t, []string{"agents/n1", "agents/n3"}, b.p.joined)
 	b.now = at(30 * time.Minute)
-	b.say(wire.Message{Node: "n3", First: 1})
+	b.say(wire.Message{Node: "n3", OldestSequence: 1})
 	h.removeExpired(start, at(59*time.Minute))
 	require.Len(t, b.p.joined, 2)
 	h.removeExpired(start, at(time.Hour))
@@ -290,7 +290,7 @@ func TestNodesAreForgotten(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, remove("n1"))
 	require.Equal(t, http.StatusNoContent, remove("n3"))
 	require.Empty(t, b.p.joined)
-	b.say(wire.Message{Node: "n3", First: 1})
+	b.say(wire.Message{Node: "n3", OldestSequence: 1})
 	require.Equal(t, []string{"agents/n3"}, b.p.joined, "it comes back")
 }
 
@@ -309,7 +309,7 @@ func TestAStartWithoutStateWaitsForAgents(t *testing.T) {
 
 func TestClockSkewIsShown(t *testing.T) {
 	b := newBench(t, Config{})
-	b.say(wire.Message{First: 1, Sent: at(-5 * time.Minute), Watermark: at(-5 * time.Minute)})
+	b.say(wire.Message{OldestSequence: 1, SentAt: at(-5 * time.Minute), Watermark: at(-5 * time.Minute)})
 	p := b.s.Status().Members["agents/n1"]
 	require.True(t, p.Up)
 	require.Equal(t, -5*time.Minute, p.Skew)
@@ -318,27 +318,27 @@ func TestClockSkewIsShown(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	b := newBench(t, Config{MaxAgents: 1})
-	good := (&wire.Message{Node: "n1", Instance: "i1", First: 1}).Append(nil)
+	good := (&wire.Message{Node: "n1", Instance: "i1", OldestSequence: 1}).Append(nil)
 	f := func(body []byte, code int, reason string, change ...func(*http.Request)) {
 		t.Helper()
-		before := b.s.Stats().Refused[reason]
+		before := b.s.Stats().RefusedMessages[reason]
 		w := b.post(body, change...)
 		require.Equal(t, code, w.Code, w.Body)
 		require.Equal(t, "1", w.Header().Get(wire.Header))
-		require.Equal(t, before+1, b.s.Stats().Refused[reason])
+		require.Equal(t, before+1, b.s.Stats().RefusedMessages[reason])
 	}
 	f(nil, http.StatusBadRequest, refusedMalformed)
 	f([]byte("{\"v\":2}\n"), http.StatusUnsupportedMediaType, refusedMalformed)
 	f(make([]byte, wire.MaxMessage+1), http.StatusRequestEntityTooLarge, refusedSize)
 	f(good, http.StatusRequestEntityTooLarge, refusedSize, func(r *http.Request) { r.ContentLength = -1 })
 	f(good, http.StatusRequestTimeout, refusedMalformed, func(r *http.Request) { r.ContentLength += 5 })
-	m := wire.Message{Node: "n1", Instance: "i1", Sequence: 1, First: 1, Payload: []byte("no batch")}
+	m := wire.Message{Node: "n1", Instance: "i1", Sequence: 1, OldestSequence: 1, Payload: []byte("no batch")}
 	f(m.Append(nil), http.StatusBadRequest, refusedMalformed)
 	m.Payload = make([]byte, wire.MaxPayload)
 	f(m.Append(nil), http.StatusBadRequest, refusedMalformed)
 	m.Payload = wire.EmptyBatch()
 	require.Equal(t, http.StatusOK, b.post(m.Append(nil)).Code, "an empty batch can replace it")
-	f((&wire.Message{Node: "n2", Instance: "i1", First: 1}).Append(nil), http.StatusTooManyRequests, refusedCount)
+	f((&wire.Message{Node: "n2", Instance: "i1", OldestSequence: 1}).Append(nil), http.StatusTooManyRequests, refusedCount)
 
 	r := httptest.NewRequest(http.MethodPut, wire.Path, nil)
 	w := httptest.NewRecorder()
@@ -359,7 +359,7 @@ func TestProcessIsNamed(t *testing.T) {
 func TestBearerToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	b := newBench(t, Config{BearerTokenFile: file})
-	good := (&wire.Message{Node: "n1", Instance: "i1", First: 1}).Append(nil)
+	good := (&wire.Message{Node: "n1", Instance: "i1", OldestSequence: 1}).Append(nil)
 	f := func(header string, code int) {
 		t.Helper()
 		w := b.post(good, func(r *http.Request) { r.Header.Set("Authorization", header) })
@@ -420,7 +420,7 @@ func TestRun(t *testing.T) {
 	require.False(t, s.Status().Opened)
 	busy.Close()
 	require.Eventually(t, func() bool { return s.Status().Up }, 10*time.Second, 10*time.Millisecond)
-	m := wire.Message{Node: "n1", Instance: "i1", First: 1, Sent: time.Now()}
+	m := wire.Message{Node: "n1", Instance: "i1", OldestSequence: 1, SentAt: time.Now()}
 	resp, err := http.Post("http://"+busy.Listener.Addr().String()+wire.Path, wire.ContentType, bytes.NewReader(m.Append(nil)))
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
@@ -437,12 +437,12 @@ func TestRun(t *testing.T) {
 func TestLaggingStreamsOfANode(t *testing.T) {
 	b := newBench(t, Config{})
 	lagging := matcher.LaggingStream{Labels: matcher.Labels{"namespace": "a"}, Unknown: []string{"filename"}, ReadUpTo: at(50 * time.Second)}
-	b.say(wire.Message{First: 1, Sent: at(time.Minute), Watermark: at(time.Minute), Lagging: []matcher.LaggingStream{lagging}})
+	b.say(wire.Message{OldestSequence: 1, SentAt: at(time.Minute), Watermark: at(time.Minute), Lagging: []matcher.LaggingStream{lagging}})
 	require.Equal(t, start, b.p.watermarks["agents/n1"], "its clock is a minute ahead")
 	lagging.ReadUpTo = at(-10 * time.Second)
 	require.Equal(t, []matcher.LaggingStream{lagging}, b.p.lagging)
 	require.Equal(t, b.p.lagging, b.s.Status().Members["agents/n1"].Lagging)
-	b.say(wire.Message{First: 1, Sent: at(time.Minute), Watermark: at(time.Minute)})
+	b.say(wire.Message{OldestSequence: 1, SentAt: at(time.Minute), Watermark: at(time.Minute)})
 	require.Empty(t, b.p.lagging)
 	require.Empty(t, b.s.Status().Members["agents/n1"].Lagging)
 }

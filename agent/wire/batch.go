@@ -25,7 +25,7 @@ type Batch struct {
 	rules   []ruleRef
 	labels  []matcher.Labels
 	records []record
-	hits    []folded
+	hits    []foldedHit
 }
 
 // ruleRef describes the sender's version of a rule.
@@ -231,7 +231,7 @@ func (r *reader) readHits(b *Batch) {
 		r.fail(errTruncated)
 		return
 	}
-	b.hits = make([]folded, n)
+	b.hits = make([]foldedHit, n)
 	for i := range b.hits {
 		b.hits[i].record = r.readIndex("record", len(b.records))
 	}

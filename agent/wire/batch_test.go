@@ -86,7 +86,7 @@ func TestNothingIsLostOnTheWay(t *testing.T) {
 			}
 		}
 		got, outcome := over(t, setOf(rs...), in)
-		require.Equal(t, Outcome{Taken: n}, outcome)
+		require.Equal(t, Outcome{AcceptedHits: n}, outcome)
 		require.Len(t, got, n)
 		lines, last := map[string]int{}, map[string]int{}
 		key := func(h matcher.Hit) string {
@@ -188,25 +188,27 @@ func TestOtherVersionsOfARule(t *testing.T) {
 		}
 		got, outcome := over(t, setOf(ours), in)
 		require.Equal(t, want, outcome)
-		return slices.DeleteFunc(got, func(h matcher.Hit) bool { return outcome.Other > 0 && h.ID != 1 })
+		return slices.DeleteFunc(got, func(h matcher.Hit) bool { return outcome.OtherVersionHits > 0 && h.ID != 1 })
 	}
-	got := f(func(*rules.Rule) {}, Outcome{Taken: 3, Other: 3})
+	got := f(func(*rules.Rule) {}, Outcome{AcceptedHits: 3, OtherVersionHits: 3})
 	require.Equal(t, []string{"of v", "of k"}, got[0].Values)
-	got = f(func(r *rules.Rule) { r.Hash = "old" }, Outcome{Taken: 3})
+	got = f(func(r *rules.Rule) { r.Hash = "old" }, Outcome{AcceptedHits: 3})
 	require.Equal(t, []string{"of v", "of k"}, got[0].Values)
-	f(func(r *rules.Rule) { r.CapturedNames = nil }, Outcome{Taken: 3, Other: 3})
+	f(func(r *rules.Rule) { r.CapturedNames = nil }, Outcome{AcceptedHits: 3, OtherVersionHits: 3})
 
-	dropped := func(why Reason, n int) Outcome { return Outcome{Dropped: map[Reason]int{why: n}} }
+	dropped := func(why Reason, n int) Outcome { return Outcome{DroppedHits: map[Reason]int{why: n}} }
 	f(func(r *rules.Rule) { r.Alert = "B" }, dropped(ReasonUnknown, 3))
 	f(func(r *rules.Rule) { r.Mode = rules.ModeOff }, dropped(reasonDisabled, 3))
 	other, err := selector.Parse(`{pod="p1"}`)
 	require.NoError(t, err)
 	f(func(r *rules.Rule) { *r = *r.WithFrom(sel, other) }, dropped(reasonSelector, 3))
-	one := func(why Reason) Outcome { return Outcome{Taken: 2, Other: 2, Dropped: map[Reason]int{why: 1}} }
+	one := func(why Reason) Outcome {
+		return Outcome{AcceptedHits: 2, OtherVersionHits: 2, DroppedHits: map[Reason]int{why: 1}}
+	}
 	f(func(r *rules.Rule) { r.CapturedNames = []string{"k", "new"} }, one(reasonWants))
 	f(func(r *rules.Rule) { r.Steps = r.Steps[:1] }, one(reasonPart))
 	f(func(r *rules.Rule) { r.Steps[1].From = other }, one(reasonSelector))
-	f(func(r *rules.Rule) { r.Steps[0].From, r.Clear.From = other, other }, Outcome{Taken: 3, Other: 3})
+	f(func(r *rules.Rule) { r.Steps[0].From, r.Clear.From = other, other }, Outcome{AcceptedHits: 3, OtherVersionHits: 3})
 	f(func(r *rules.Rule) { r.Steps, r.Hash = r.Steps[:1], "old" }, dropped(reasonPart, 3))
 }
 
@@ -248,12 +250,12 @@ func TestMessages(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, m, got)
 	}
-	f(Message{Node: "node-1", Instance: "a", First: 1, Sent: start})
-	f(Message{Node: "node-1", Instance: "a", After: []string{"b", "c"}, Sequence: 7, First: 3, Sent: start, Watermark: start, Payload: []byte("payload")})
-	f(Message{Node: "node-1", Instance: "a", Sequence: 7, First: 8, Sent: start, Goodbye: true, Final: true})
+	f(Message{Node: "node-1", Instance: "a", OldestSequence: 1, SentAt: start})
+	f(Message{Node: "node-1", Instance: "a", EarlierInstances: []string{"b", "c"}, Sequence: 7, OldestSequence: 3, SentAt: start, Watermark: start, Payload: []byte("payload")})
+	f(Message{Node: "node-1", Instance: "a", Sequence: 7, OldestSequence: 8, SentAt: start, Goodbye: true, Final: true})
 
 	lagging := []matcher.LaggingStream{{Labels: matcher.Labels{"namespace": "a", "pod": "b"}, Unknown: []string{"filename"}, ReadUpTo: start}}
-	with := Message{Node: "node-1", Instance: "a", Sequence: 7, First: 3, Sent: start, Watermark: start, Lagging: lagging, Payload: []byte("payload")}
+	with := Message{Node: "node-1", Instance: "a", Sequence: 7, OldestSequence: 3, SentAt: start, Watermark: start, Lagging: lagging, Payload: []byte("payload")}
 	f(with)
 	lagging[0].Labels["path"] = "x\xff"
 	got, err := ReadMessage(with.Append(nil))
@@ -274,21 +276,21 @@ func TestMessages(t *testing.T) {
 		_, err := ReadMessage(m.Append(nil))
 		require.ErrorContains(t, err, want)
 	}
-	bad(Message{Instance: "a", First: 1}, "the name of a node has 1 to 253 bytes")
-	bad(Message{Node: "a/b", Instance: "a", First: 1}, "use only a-z")
-	bad(Message{Node: "a", First: 1}, "an instance has 1 to 64 letters")
-	bad(Message{Node: "a", Instance: "a", After: []string{"/"}, First: 1}, "an instance has 1 to 64 letters")
-	bad(Message{Node: "a", Instance: "a", After: slices.Repeat([]string{"b"}, 17), First: 1}, "17 instances and 0 lagging streams")
+	bad(Message{Instance: "a", OldestSequence: 1}, "the name of a node has 1 to 253 bytes")
+	bad(Message{Node: "a/b", Instance: "a", OldestSequence: 1}, "use only a-z")
+	bad(Message{Node: "a", OldestSequence: 1}, "an instance has 1 to 64 letters")
+	bad(Message{Node: "a", Instance: "a", EarlierInstances: []string{"/"}, OldestSequence: 1}, "an instance has 1 to 64 letters")
+	bad(Message{Node: "a", Instance: "a", EarlierInstances: slices.Repeat([]string{"b"}, 17), OldestSequence: 1}, "17 instances and 0 lagging streams")
 	bad(Message{Node: "a", Instance: "a"}, "is impossible when")
-	bad(Message{Node: "a", Instance: "a", Sequence: 1, First: 3}, "is impossible when")
-	bad(Message{Node: "a", Instance: "a", Sequence: 1, First: 2, Payload: []byte{1}}, "is impossible when")
-	bad(Message{Node: strings.Repeat("a", 254), Instance: "a", First: 1}, "1 to 253 bytes")
+	bad(Message{Node: "a", Instance: "a", Sequence: 1, OldestSequence: 3}, "is impossible when")
+	bad(Message{Node: "a", Instance: "a", Sequence: 1, OldestSequence: 2, Payload: []byte{1}}, "is impossible when")
+	bad(Message{Node: strings.Repeat("a", 254), Instance: "a", OldestSequence: 1}, "1 to 253 bytes")
 
 	_, err = ReadMessage([]byte("GET / HTTP/1.1"))
 	require.ErrorContains(t, err, "it does not come from crowsnest")
 	_, err = ReadMessage([]byte("{\"v\":2}\n"))
 	require.ErrorIs(t, err, ErrVersion)
-	whole := (&Message{Node: "node-1", Instance: "a", Sequence: 1, First: 1, Sent: start, Watermark: start}).Append(nil)
+	whole := (&Message{Node: "node-1", Instance: "a", Sequence: 1, OldestSequence: 1, SentAt: start, Watermark: start}).Append(nil)
 	for n := range len(whole) {
 		_, err := ReadMessage(whole[:n])
 		require.Error(t, err)
@@ -329,7 +331,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		set := setOf(demoRule("A", "k"))
 		got, outcome := batch.FindHits(NewIndex(set))
-		require.Len(t, got, outcome.Taken)
+		require.Len(t, got, outcome.AcceptedHits)
 		if len(got) == 0 {
 			return
 		}
@@ -344,11 +346,11 @@ func FuzzDecode(f *testing.F) {
 }
 
 func FuzzMessage(f *testing.F) {
-	m := Message{Node: "node-1", Instance: "a", After: []string{"b"}, Sequence: 7, First: 3, Sent: start, Watermark: start, Payload: []byte("payload")}
+	m := Message{Node: "node-1", Instance: "a", EarlierInstances: []string{"b"}, Sequence: 7, OldestSequence: 3, SentAt: start, Watermark: start, Payload: []byte("payload")}
 	f.Add(m.Append(nil))
 	m.Lagging = []matcher.LaggingStream{{Labels: matcher.Labels{"pod": "p"}, Unknown: []string{"filename"}, ReadUpTo: start}, {}}
 	f.Add(m.Append(nil))
-	f.Add((&Message{Node: "n", Instance: "i", Sequence: 1 << 62, First: 1 << 62, Sent: time.Unix(-1, 0)}).Append(nil))
+	f.Add((&Message{Node: "n", Instance: "i", Sequence: 1 << 62, OldestSequence: 1 << 62, SentAt: time.Unix(-1, 0)}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := ReadMessage(b)
 		if err != nil {

@@ -116,7 +116,7 @@ func TestBoundsOfBatches(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Equal(t, raw.hits, b.Len(), name)
 		found, out := b.FindHits(NewIndex(setOf(demoRule("A"))))
-		require.Len(t, found, out.Taken, name)
+		require.Len(t, found, out.AcceptedHits, name)
 		payload, n := b.UnknownHits(NewIndex(setOf(demoRule("A"))))
 		require.LessOrEqual(t, len(payload), MaxPayload, name)
 		require.LessOrEqual(t, n, b.Len(), name)
@@ -142,20 +142,20 @@ func TestBoundsOfMessages(t *testing.T) {
 			return
 		}
 		require.NoError(t, err)
-		require.False(t, got.Sent.Year() < 1970 || got.Sent.Year() > 2200, got.Sent)
+		require.False(t, got.SentAt.Year() < 1970 || got.SentAt.Year() > 2200, got.SentAt)
 		require.False(t, !got.Watermark.IsZero() && (got.Watermark.Year() < 1970 || got.Watermark.Year() > 2200), got.Watermark)
 	}
 	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(-1, 0), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), time.Unix(math.MaxInt64, 0)} {
-		f(Message{Node: "n", Instance: "i", First: 1, Sent: at, Watermark: at}, "")
+		f(Message{Node: "n", Instance: "i", OldestSequence: 1, SentAt: at, Watermark: at}, "")
 	}
-	f(Message{Node: long, Instance: long[:maxInstance], First: 1}, "")
-	f(Message{Node: long + "a", Instance: "i", First: 1}, "has 1 to 253 bytes, not 254")
-	f(Message{Node: "n", Instance: long[:maxInstance+1], First: 1}, "an instance has 1 to 64 letters")
-	f(Message{Node: "n", Instance: "i", Sequence: 1 << 62, First: 1 << 62}, "")
-	f(Message{Node: "n", Instance: "i", Sequence: 1<<62 + 1, First: 1}, "no process has sent")
-	f(Message{Node: "n", Instance: "i", Sequence: math.MaxUint64, First: 1}, "is impossible when")
-	f(Message{Node: "n", Instance: "i", Sequence: math.MaxUint64, First: math.MaxUint64, Payload: []byte{1}}, "is impossible when")
-	f(Message{Node: "n", Instance: "i", First: math.MaxUint64}, "is impossible when")
+	f(Message{Node: long, Instance: long[:maxInstance], OldestSequence: 1}, "")
+	f(Message{Node: long + "a", Instance: "i", OldestSequence: 1}, "has 1 to 253 bytes, not 254")
+	f(Message{Node: "n", Instance: long[:maxInstance+1], OldestSequence: 1}, "an instance has 1 to 64 letters")
+	f(Message{Node: "n", Instance: "i", Sequence: 1 << 62, OldestSequence: 1 << 62}, "")
+	f(Message{Node: "n", Instance: "i", Sequence: 1<<62 + 1, OldestSequence: 1}, "no process has sent")
+	f(Message{Node: "n", Instance: "i", Sequence: math.MaxUint64, OldestSequence: 1}, "is impossible when")
+	f(Message{Node: "n", Instance: "i", Sequence: math.MaxUint64, OldestSequence: math.MaxUint64, Payload: []byte{1}}, "is impossible when")
+	f(Message{Node: "n", Instance: "i", OldestSequence: math.MaxUint64}, "is impossible when")
 }
 
 // TestBoundsOfReports reads reports at each bound and refuses them beyond it.
@@ -212,7 +212,7 @@ func TestBoundsOfReports(t *testing.T) {
 	for _, at := range []string{"0000-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59-23:59"} {
 		c, err := condition(fmt.Sprintf(`,"since":%q,"last":%q`, at, at))
 		require.NoError(t, err, at)
-		for _, got := range []time.Time{c.Since, c.Last} {
+		for _, got := range []time.Time{c.Since, c.LastSeen} {
 			require.False(t, got.Year() < 1970 || got.Year() > 2262, got)
 		}
 	}

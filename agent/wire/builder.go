@@ -33,15 +33,15 @@ const (
 // Builder combines hits into a batch. The zero value is empty and ready. It is not safe for
 // concurrent use. It retains the lines and values of the hits until Seal.
 type Builder struct {
-	// Whole contains the names of the rules for which every line keeps its text. The
+	// FullTextRules contains the names of the rules for which every line keeps its text. The
 	// aggregator needs the texts, because it has another version of these rules and evaluates
 	// the lines itself. Builder only reads Whole, and Seal does not clear it.
-	Whole map[string]bool
+	FullTextRules map[string]bool
 
 	rules   []*rules.Rule
 	labels  []matcher.Labels
 	records []*record
-	hits    []folded
+	hits    []foldedHit
 	size    int // upper estimate of the size before compression, in bytes
 
 	ruleAt       map[*rules.Rule]int // index in rules, by rule
@@ -64,8 +64,8 @@ type record struct {
 	newest       int // index of the newest hit of the record
 }
 
-// folded is one hit of a batch. Its other values are in its record.
-type folded struct {
+// foldedHit is one hit of a batch. Its other values are in its record.
+type foldedHit struct {
 	record int
 	t      int64 // time in nanoseconds since 1970
 	id     uint64
@@ -92,13 +92,13 @@ func (b *Builder) Add(h *matcher.Hit) {
 	}
 	at := b.recordIndex(h)
 	r := b.records[at]
-	if r.lines > min(maxTexts, max(1, h.Rule.Count)) && !b.Whole[h.Rule.Alert] {
+	if r.lines > min(maxTexts, max(1, h.Rule.Count)) && !b.FullTextRules[h.Rule.Alert] {
 		old := &b.hits[r.newest]
 		b.size -= len(old.text)
 		old.text, old.textWritten = "", false
 	}
 	r.lines, r.newest = r.lines+1, len(b.hits)
-	b.hits = append(b.hits, folded{record: at, t: clampNanos(h.Time), id: h.ID, text: strings.Clone(h.Line), textWritten: true})
+	b.hits = append(b.hits, foldedHit{record: at, t: clampNanos(h.Time), id: h.ID, text: strings.Clone(h.Line), textWritten: true})
 	b.size += 28 + len(h.Line)
 }
 
@@ -187,7 +187,7 @@ func (b *Builder) Seal() []byte {
 	}
 	_, _ = b.out.Write(b.raw)
 	_ = b.out.Close()
-	*b = Builder{Whole: b.Whole, key: b.key[:0], raw: b.raw[:0], out: b.out, hits: b.hits[:0]}
+	*b = Builder{FullTextRules: b.FullTextRules, key: b.key[:0], raw: b.raw[:0], out: b.out, hits: b.hits[:0]}
 	clear(b.hits[:cap(b.hits)]) // releases the memory of the lines
 	return slices.Clip(out.Bytes())
 }

@@ -29,9 +29,9 @@ func Reasons() []Reason {
 
 // Outcome counts the hits of a batch by result.
 type Outcome struct {
-	Taken   int // number of accepted hits
-	Other   int // number of accepted hits that another version of the rule had found
-	Dropped map[Reason]int
+	AcceptedHits     int // number of accepted hits
+	OtherVersionHits int // number of accepted hits that another version of the rule had found
+	DroppedHits      map[Reason]int
 }
 
 // Index finds the rules of a set by name. It is safe for concurrent use.
@@ -71,10 +71,10 @@ func (x *Index) compiledRule(r *rules.Rule) *matcher.Program {
 
 // target describes how the hits of one record are accepted or dropped.
 type target struct {
-	rule   *rules.Rule // rule with the name; nil if no such rule is active
-	why    Reason      // reason to drop hits whose lines cannot be evaluated again; empty if such hits are accepted
-	other  bool        // whether the sender has another version of the rule
-	values []string
+	rule           *rules.Rule // rule with the name; nil if no such rule is active
+	dropReason     Reason      // reason to drop hits whose lines cannot be evaluated again; empty if such hits are accepted
+	isOtherVersion bool        // whether the sender has another version of the rule
+	values         []string
 }
 
 // streamKey identifies a stream on which a rule evaluates lines again.
@@ -95,34 +95,34 @@ func (b *Batch) FindHits(x *Index) ([]matcher.Hit, Outcome) {
 		targets[i] = b.findRule(x, &b.records[i])
 	}
 	drop := func(why Reason) {
-		if out.Dropped == nil {
-			out.Dropped = map[Reason]int{}
+		if out.DroppedHits == nil {
+			out.DroppedHits = map[Reason]int{}
 		}
-		out.Dropped[why]++
+		out.DroppedHits[why]++
 	}
 	streams := map[streamKey]*matcher.Stream{}
 	found := make([]matcher.Hit, 0, len(b.hits))
 	for i := range b.hits {
 		h := &b.hits[i]
 		t := &targets[h.record]
-		if t.other {
+		if t.isOtherVersion {
 			if again, ok := b.evaluateAgain(x, streams, t.rule, h); ok {
 				if len(again) == 0 {
 					drop(reasonMatch)
 					continue
 				}
-				out.Taken, out.Other = out.Taken+1, out.Other+1
+				out.AcceptedHits, out.OtherVersionHits = out.AcceptedHits+1, out.OtherVersionHits+1
 				found = append(found, again...)
 				continue
 			}
 		}
-		if t.why != "" {
-			drop(t.why)
+		if t.dropReason != "" {
+			drop(t.dropReason)
 			continue
 		}
-		out.Taken++
-		if t.other {
-			out.Other++
+		out.AcceptedHits++
+		if t.isOtherVersion {
+			out.OtherVersionHits++
 		}
 		r := &b.records[h.record]
 		found = append(found, matcher.Hit{
@@ -139,21 +139,21 @@ func (b *Batch) findRule(x *Index, rec *record) target {
 	r := x.byName[ref.name]
 	switch {
 	case r == nil:
-		return target{why: ReasonUnknown}
+		return target{dropReason: ReasonUnknown}
 	case r.Mode == rules.ModeOff:
-		return target{why: reasonDisabled}
+		return target{dropReason: reasonDisabled}
 	}
-	t := target{rule: r, values: make([]string, len(r.CapturedNames)), other: r.Hash != ref.hash}
+	t := target{rule: r, values: make([]string, len(r.CapturedNames)), isOtherVersion: r.Hash != ref.hash}
 	switch {
-	case t.other && !r.Applies(labels, false):
-		return target{why: reasonSelector}
+	case t.isOtherVersion && !r.Applies(labels, false):
+		return target{dropReason: reasonSelector}
 	case !x.set.Trusts(r, labels):
-		return target{why: reasonOrigin}
+		return target{dropReason: reasonOrigin}
 	case !hasPart(r, rec.part):
-		t.why = reasonPart
+		t.dropReason = reasonPart
 		return t
-	case t.other && !rec.part.SelectorOf(r).Matches(labels, false):
-		t.why = reasonSelector
+	case t.isOtherVersion && !rec.part.SelectorOf(r).Matches(labels, false):
+		t.dropReason = reasonSelector
 		return t
 	}
 	positions := make(map[string]int, len(ref.wants))
@@ -163,7 +163,7 @@ func (b *Batch) findRule(x *Index, rec *record) target {
 	for i, name := range r.CapturedNames {
 		k, sent := positions[name]
 		if !sent {
-			t.why = reasonWants
+			t.dropReason = reasonWants
 			return t
 		}
 		t.values[i] = rec.values[k]
@@ -183,7 +183,7 @@ func hasPart(r *rules.Rule, p matcher.Part) bool {
 
 // evaluateAgain evaluates the line of a hit with our version of its rule. ok is false if that
 // is impossible, because the line has no text or the rule cannot be compiled.
-func (b *Batch) evaluateAgain(x *Index, streams map[streamKey]*matcher.Stream, r *rules.Rule, h *folded) (found []matcher.Hit, ok bool) {
+func (b *Batch) evaluateAgain(x *Index, streams map[streamKey]*matcher.Stream, r *rules.Rule, h *foldedHit) (found []matcher.Hit, ok bool) {
 	program := x.compiledRule(r)
 	if program == nil || !h.textWritten {
 		return nil, false
@@ -220,7 +220,7 @@ func (b *Batch) UnknownHits(x *Index) (payload []byte, n int) {
 		if out.IsFull() {
 			break // a valid batch contains no further hits
 		}
-		out.Whole = map[string]bool{ref.name: true}
+		out.FullTextRules = map[string]bool{ref.name: true}
 		out.Add(&matcher.Hit{Rule: made[rec.rule], Part: rec.part, Time: timeOfNanos(h.t), Line: h.text, Values: rec.values, Labels: b.labels[rec.labels], ID: h.id})
 	}
 	n = out.Len()

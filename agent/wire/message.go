@@ -63,20 +63,20 @@ type Message struct {
 	// sender's process chose when it started.
 	Node     string `json:"node"`
 	Instance string `json:"instance"`
-	// After names the earlier processes that used the same saved state: the last process that
+	// EarlierInstances names the earlier processes that used the same saved state: the last process that
 	// the aggregator is known to have accepted, and every later one.
-	After []string `json:"after,omitempty"`
+	EarlierInstances []string `json:"after,omitempty"`
 	// Sequence is the number of the batch, counted from 1. In a message without a batch it is
 	// the number of the newest batch, or 0 if there is none.
 	Sequence uint64 `json:"sequence"`
-	// First is the number of the oldest batch that the agent still has. If it has none, First
+	// OldestSequence is the number of the oldest batch that the agent still has. If it has none, OldestSequence
 	// is the number of the next batch. Older batches cannot be sent again.
-	First uint64 `json:"first"`
-	// Sent is the time of sending by the steady clock of the agent. This clock starts with the
+	OldestSequence uint64 `json:"first"`
+	// SentAt is the time of sending by the steady clock of the agent. This clock starts with the
 	// time of the node when the agent started, and advances by the elapsed time. Watermark and
 	// the times of hits are by the same clock. The clock never jumps, so the aggregator can
 	// correct all of these times by one difference.
-	Sent time.Time `json:"sent"`
+	SentAt time.Time `json:"sent"`
 	// Watermark is a time up to which this batch and the earlier ones contain all hits, except
 	// the hits of lagging streams. Zero means that it is unknown.
 	Watermark time.Time `json:"watermark,omitzero"`
@@ -130,7 +130,7 @@ func encodableLagging(all []matcher.LaggingStream) []matcher.LaggingStream {
 }
 
 func (m *Message) clampTimes() {
-	m.Sent = timeOfNanos(clampNanos(m.Sent))
+	m.SentAt = timeOfNanos(clampNanos(m.SentAt))
 	if !m.Watermark.IsZero() {
 		m.Watermark = timeOfNanos(clampNanos(m.Watermark))
 	}
@@ -171,12 +171,12 @@ func (m *Message) check() error {
 	switch {
 	case CheckName(m.Node) != nil:
 		return CheckName(m.Node)
-	case badInstance(m.Instance) || slices.ContainsFunc(m.After, badInstance):
+	case badInstance(m.Instance) || slices.ContainsFunc(m.EarlierInstances, badInstance):
 		return fmt.Errorf("an instance has 1 to %d letters, digits, dots, dashes and underscores", maxInstance)
-	case len(m.After) > MaxAfter || len(m.Lagging) > matcher.MaxLagging:
-		return fmt.Errorf("%d instances and %d lagging streams are more than there can be", len(m.After), len(m.Lagging))
-	case m.First == 0 || m.First > m.Sequence+1 || m.Payload != nil && (m.Sequence == 0 || m.First > m.Sequence):
-		return fmt.Errorf("batch %d is impossible when the oldest that the agent keeps is %d", m.Sequence, m.First)
+	case len(m.EarlierInstances) > MaxAfter || len(m.Lagging) > matcher.MaxLagging:
+		return fmt.Errorf("%d instances and %d lagging streams are more than there can be", len(m.EarlierInstances), len(m.Lagging))
+	case m.OldestSequence == 0 || m.OldestSequence > m.Sequence+1 || m.Payload != nil && (m.Sequence == 0 || m.OldestSequence > m.Sequence):
+		return fmt.Errorf("batch %d is impossible when the oldest that the agent keeps is %d", m.Sequence, m.OldestSequence)
 	case m.Sequence > 1<<62:
 		return fmt.Errorf("no process has sent %d batches", m.Sequence)
 	}
@@ -201,12 +201,12 @@ func CheckName(node string) error {
 
 // Answer is the aggregator's JSON response to a message.
 type Answer struct {
-	// Taken is the number of the newest accepted batch of this instance. The agent continues
+	// AcceptedSequence is the number of the newest accepted batch of this instance. The agent continues
 	// with the next batch.
-	Taken uint64 `json:"taken"`
-	// Saved is the number of the newest batch on the aggregator's disk. The agent need not
+	AcceptedSequence uint64 `json:"taken"`
+	// SavedSequence is the number of the newest batch on the aggregator's disk. The agent need not
 	// keep this batch or earlier ones.
-	Saved uint64 `json:"saved"`
+	SavedSequence uint64 `json:"saved"`
 	// Report identifies the report of this instance that the aggregator has, and the rules
 	// with which the report was compared. It is "" if the aggregator has no report, and the
 	// agent then sends its report.
@@ -218,8 +218,8 @@ type ReportAnswer struct {
 	// Report is an identifier. While Answer.Report has this value, the agent need not send its
 	// report again.
 	Report string `json:"report"`
-	// Behind are the rules that the aggregator has in another version, and since when. For
+	// MismatchedRules are the rules that the aggregator has in another version, and since when. For
 	// these rules, the agent sends the text of every line that its own version finds (see
-	// Builder.Whole). When it gets the aggregator's version, it reads older lines again.
-	Behind map[string]time.Time `json:"behind,omitempty"`
+	// Builder.FullTextRules). When it gets the aggregator's version, it reads older lines again.
+	MismatchedRules map[string]time.Time `json:"behind,omitempty"`
 }

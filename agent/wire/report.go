@@ -42,16 +42,16 @@ type Report struct {
 	Instance string `json:"instance"`
 	// ClockSet is the duration by which the clock of the node was set ahead since the agent
 	// started, in whole seconds. The times in messages do not follow the node's clock (see
-	// Message.Sent).
+	// Message.SentAt).
 	ClockSet time.Duration `json:"clock_set,omitempty"`
 	// Conditions are the agent's open alerts about itself.
 	Conditions []Condition `json:"conditions,omitempty"`
 	// Rules are the digests of the active rules (rules.Rule.MatchHash), by name. nil means that
 	// the agent does not report them.
 	Rules map[string]string `json:"rules,omitempty"`
-	// Unread are the selectors (rules.Selector.String) of active rules for which no source of
+	// UnservedSelectors are the selectors (rules.Selector.String) of active rules for which no source of
 	// the agent has streams. They are sorted.
-	Unread []string `json:"unread,omitempty"`
+	UnservedSelectors []string `json:"unread,omitempty"`
 	// Idle is the reason why all sources of the agent have nothing to read. It is empty if a
 	// source has something to read.
 	Idle string `json:"idle,omitempty"`
@@ -71,10 +71,10 @@ type Condition struct {
 	Since  time.Time `json:"since"`
 	// Count is the number of occurrences, and Last the time of the last occurrence. Both are
 	// zero if occurrences are not counted.
-	Count int64     `json:"count,omitempty"`
-	Last  time.Time `json:"last,omitzero"`
-	// Over is set if the condition ended before the aggregator was notified.
-	Over bool `json:"over,omitempty"`
+	Count    int64     `json:"count,omitempty"`
+	LastSeen time.Time `json:"last,omitzero"`
+	// Ended is set if the condition ended before the aggregator was notified.
+	Ended bool `json:"over,omitempty"`
 }
 
 // Key identifies the condition. Equal conditions of several nodes have the same key.
@@ -143,8 +143,8 @@ func (r *Report) check() error {
 		}
 	}
 	r.Idle = OneLine(r.Idle, maxDetail)
-	if len(r.Unread) > maxRules*selectorsOfRule {
-		return fmt.Errorf("%d selectors are more than there can be", len(r.Unread))
+	if len(r.UnservedSelectors) > maxRules*selectorsOfRule {
+		return fmt.Errorf("%d selectors are more than there can be", len(r.UnservedSelectors))
 	}
 	if len(r.Complaints) > MaxComplaints {
 		return fmt.Errorf("%d bytes of complaints are more than %d", len(r.Complaints), MaxComplaints)
@@ -171,7 +171,7 @@ func (c *Condition) check() error {
 		c.Labels[name] = OneLine(value, maxLabel)
 	}
 	c.Detail = OneLine(c.Detail, maxDetail)
-	for _, t := range []*time.Time{&c.Since, &c.Last} {
+	for _, t := range []*time.Time{&c.Since, &c.LastSeen} {
 		if !t.IsZero() {
 			*t = timeOfNanos(clampNanos(*t))
 		}

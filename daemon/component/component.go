@@ -77,9 +77,9 @@ type SinkOptions struct {
 	Log     zerolog.Logger
 	Now     func() time.Time
 	MaxKeys int // maximum number of alerts in a sink's state
-	// Accepted is called when a receiver accepts an alert, so that the state is saved.
+	// OnAccepted is called when a receiver accepts an alert, so that the state is saved.
 	// unique means that the receiver would not recognize a repetition.
-	Accepted func(unique bool)
+	OnAccepted func(unique bool)
 	// Leads reports whether this process may send now. Nil means always.
 	Leads func() bool
 	// Latency gets the time from the line that made an alert fire until the first receiver accepted it.

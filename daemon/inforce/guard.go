@@ -21,10 +21,10 @@ const (
 type Guard struct {
 	limit float64 // allowed share of one CPU; zero means no limit
 
-	at     time.Time     // start of the current slice
-	cpu    time.Duration // CPU time of the process at the start of the slice
-	before map[string]matcher.Cost
-	strike map[string]int // number of consecutive slices above the limit, by rule
+	sliceStart time.Time     // start of the current slice
+	cpu        time.Duration // CPU time of the process at the start of the slice
+	before     map[string]matcher.Cost
+	strike     map[string]int // number of consecutive slices above the limit, by rule
 }
 
 // NewGuard returns a guard that allows each rule this share of one CPU. Zero means no limit.
@@ -32,15 +32,15 @@ func NewGuard(limit float64) *Guard {
 	return &Guard{limit: limit, before: map[string]matcher.Cost{}, strike: map[string]int{}}
 }
 
-// Costly is a rule that costs too much, with its share of a CPU in the last slice.
-type Costly struct {
+// CostlyRule is a rule that costs too much, with its share of a CPU in the last slice.
+type CostlyRule struct {
 	Rule  *rules.Rule
 	Share float64
 }
 
 // IsDue reports whether FindCostly has something to do.
 func (g *Guard) IsDue(now time.Time) bool {
-	elapsed := now.Sub(g.at)
+	elapsed := now.Sub(g.sliceStart)
 	return g.limit != 0 && (elapsed < 0 || elapsed >= guardSlice)
 }
 
@@ -49,8 +49,8 @@ func (g *Guard) IsDue(now time.Time) bool {
 //
 // The time of a rule is wall time. When threads wait for a CPU, it is more than they used, so
 // it is scaled down until the sum over all rules is at most the CPU time of the process.
-func (g *Guard) FindCostly(now time.Time, cpu time.Duration, costs []matcher.Cost) []Costly {
-	elapsed := now.Sub(g.at)
+func (g *Guard) FindCostly(now time.Time, cpu time.Duration, costs []matcher.Cost) []CostlyRule {
+	elapsed := now.Sub(g.sliceStart)
 	if !g.IsDue(now) {
 		return nil
 	}
@@ -65,7 +65,7 @@ func (g *Guard) FindCostly(now time.Time, cpu time.Duration, costs []matcher.Cos
 	if used := cpu - g.cpu; sum > used {
 		scale = max(0, used.Seconds()/sum.Seconds())
 	}
-	var out []Costly
+	var out []CostlyRule
 	before, strike := make(map[string]matcher.Cost, len(costs)), map[string]int{}
 	for i, c := range costs {
 		name, used := c.Rule.Alert, scale*spent[i].Seconds()
@@ -74,10 +74,10 @@ func (g *Guard) FindCostly(now time.Time, cpu time.Duration, costs []matcher.Cos
 			strike[name] = g.strike[name] + 1
 		}
 		if strike[name] >= guardSlices {
-			out = append(out, Costly{c.Rule, used / elapsed.Seconds()})
+			out = append(out, CostlyRule{c.Rule, used / elapsed.Seconds()})
 		}
 		before[name] = c
 	}
-	g.at, g.cpu, g.before, g.strike = now, cpu, before, strike
+	g.sliceStart, g.cpu, g.before, g.strike = now, cpu, before, strike
 	return out
 }

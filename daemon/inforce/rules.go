@@ -16,19 +16,19 @@ type Rules struct {
 	// Digests returns the read-only digests of the rules that are not off, by name.
 	Digests func() map[string]string
 
-	seen map[*rules.Rule]*atomic.Int64 // ns since 1970
-	// together holds the combinations of rules that apply to streams. Its keys are the
+	lastLines map[*rules.Rule]*atomic.Int64 // ns since 1970
+	// combinations holds the combinations of rules that apply to streams. Its keys are the
 	// addresses of the program's lists of rules. With it, a block of lines updates one time
 	// instead of one per rule.
-	together sync.Map // **rules.Rule to *seenTogether
-	many     atomic.Int64
-	maxMany  int64
+	combinations sync.Map // **rules.Rule to *ruleCombination
+	many         atomic.Int64
+	maxMany      int64
 }
 
-// seenTogether is the last time at which a stream with this combination of rules had a line.
-type seenTogether struct {
-	rules []*rules.Rule
-	at    atomic.Int64 // in nanoseconds since 1970
+// ruleCombination is the last time at which a stream with this combination of rules had a line.
+type ruleCombination struct {
+	rules    []*rules.Rule
+	lastLine atomic.Int64 // in nanoseconds since 1970
 }
 
 // maxTogether is the number of combinations that are remembered. A program forgets combinations
@@ -42,9 +42,9 @@ func New(set *rules.Set) (*Rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	rs := &Rules{Set: set, Program: program, maxMany: maxTogether, seen: make(map[*rules.Rule]*atomic.Int64, len(set.Rules))}
+	rs := &Rules{Set: set, Program: program, maxMany: maxTogether, lastLines: make(map[*rules.Rule]*atomic.Int64, len(set.Rules))}
 	for _, r := range set.Rules {
-		rs.seen[r] = new(atomic.Int64)
+		rs.lastLines[r] = new(atomic.Int64)
 	}
 	rs.Digests = sync.OnceValue(func() map[string]string {
 		out := make(map[string]string, len(set.Rules))
@@ -64,30 +64,30 @@ func (rs *Rules) NoteLine(s *matcher.Stream, now time.Time) {
 	if len(list) == 0 {
 		return
 	}
-	t, known := rs.together.Load(&list[0])
+	t, known := rs.combinations.Load(&list[0])
 	if !known {
-		if t, known = rs.together.LoadOrStore(&list[0], &seenTogether{rules: list}); !known && rs.many.Add(1) > rs.maxMany {
+		if t, known = rs.combinations.LoadOrStore(&list[0], &ruleCombination{rules: list}); !known && rs.many.Add(1) > rs.maxMany {
 			rs.forgetStreams(now)
 		}
 	}
-	t.(*seenTogether).at.Store(now.UnixNano())
+	t.(*ruleCombination).lastLine.Store(now.UnixNano())
 }
 
 // SawRule records that a rule saw a line in another process.
 func (rs *Rules) SawRule(r *rules.Rule, now time.Time) {
-	if at := rs.seen[r]; at != nil {
+	if at := rs.lastLines[r]; at != nil {
 		at.Store(now.UnixNano())
 	}
 }
 
 func (rs *Rules) forgetStreams(now time.Time) {
-	rs.together.Range(func(list, t any) bool {
-		for _, r := range t.(*seenTogether).rules {
-			if ns := t.(*seenTogether).at.Load(); rs.seen[r] != nil && ns > rs.seen[r].Load() {
-				rs.seen[r].Store(min(ns, now.UnixNano()))
+	rs.combinations.Range(func(list, t any) bool {
+		for _, r := range t.(*ruleCombination).rules {
+			if ns := t.(*ruleCombination).lastLine.Load(); rs.lastLines[r] != nil && ns > rs.lastLines[r].Load() {
+				rs.lastLines[r].Store(min(ns, now.UnixNano()))
 			}
 		}
-		rs.together.Delete(list)
+		rs.combinations.Delete(list)
 		rs.many.Add(-1)
 		return true
 	})
@@ -95,13 +95,13 @@ func (rs *Rules) forgetStreams(now time.Time) {
 
 // LastSeen returns, by name, when each rule last saw a line.
 func (rs *Rules) LastSeen() map[string]time.Time {
-	newest := make(map[*rules.Rule]int64, len(rs.seen))
-	for r, at := range rs.seen {
+	newest := make(map[*rules.Rule]int64, len(rs.lastLines))
+	for r, at := range rs.lastLines {
 		newest[r] = at.Load()
 	}
-	rs.together.Range(func(_, t any) bool {
-		ns := t.(*seenTogether).at.Load()
-		for _, r := range t.(*seenTogether).rules {
+	rs.combinations.Range(func(_, t any) bool {
+		ns := t.(*ruleCombination).lastLine.Load()
+		for _, r := range t.(*ruleCombination).rules {
 			newest[r] = max(newest[r], ns)
 		}
 		return true

@@ -19,13 +19,13 @@ import (
 type Loader struct {
 	// good holds the active version of each file as bytes, because documents are several times as large and
 	// rarely needed again.
-	good   map[string]inForce
+	good   map[string]activeFile
 	tested map[string]bool
 	// texts holds the contents of the files that are being loaded, by their hash.
 	texts map[string][]byte
 }
 
-type inForce struct {
+type activeFile struct {
 	pack string // name of the pack; "" for overrides
 	sha  string
 	text []byte // nil for a file that is part of the program, because that does not change
@@ -33,7 +33,7 @@ type inForce struct {
 
 // New returns a Loader that has not loaded anything.
 func New() *Loader {
-	return &Loader{good: map[string]inForce{}, tested: map[string]bool{}}
+	return &Loader{good: map[string]activeFile{}, tested: map[string]bool{}}
 }
 
 func (l *Loader) parse(cfg *config.Config) ([]*rules.Document, rules.Problems) {
@@ -52,7 +52,7 @@ func (l *Loader) OrKept(cfg *config.Config, kept []rules.File) (out Loaded, wron
 	docs, _ := ParseFiles(kept)
 	for i, d := range docs {
 		if !d.HasErrors() {
-			l.good[d.File()] = inForce{pack: d.Pack(), sha: d.SHA256(), text: kept[i].Data}
+			l.good[d.File()] = activeFile{pack: d.Pack(), sha: d.SHA256(), text: kept[i].Data}
 		}
 	}
 	out, err = l.LoadInitial(cfg)
@@ -254,7 +254,7 @@ func (l *Loader) testNew(set *rules.Set, docs []*rules.Document) (*rules.Documen
 func (l *Loader) keepAsGood(docs []*rules.Document) {
 	clear(l.good)
 	for _, d := range docs {
-		v := inForce{pack: d.Pack(), sha: d.SHA256()}
+		v := activeFile{pack: d.Pack(), sha: d.SHA256()}
 		if !strings.HasPrefix(d.File(), shippedPrefix) {
 			v.text = bytes.Clone(l.texts[v.sha]) // without the unused capacity that reading left
 		}

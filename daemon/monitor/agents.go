@@ -57,7 +57,7 @@ func agentAlerts(now time.Time, st State) []episodes.Episode {
 		}
 	}
 	out = append(out, reportedAlerts(now, st.Sources, st.Losses)...)
-	out = append(out, differAlert(now, st.Behind)...)
+	out = append(out, differAlert(now, st.MismatchedRules)...)
 	for source, stats := range st.Agents {
 		out = append(out, refusedAlerts(now, source, stats)...)
 	}
@@ -78,7 +78,7 @@ func reportableConditions(alerts []episodes.Episode) []wire.Condition {
 			delete(c.Labels, name)
 		}
 		if e.Alert == alertLinesLost {
-			c.Count, c.Last = e.Count, e.LastSeen
+			c.Count, c.LastSeen = e.Count, e.LastSeen
 		}
 		out = append(out, c)
 	}
@@ -114,7 +114,7 @@ func reportedAlert(c sources.Condition, losses component.Losses) episodes.Episod
 	what, fix := reportAdvice(c, losses)
 	on := "On " + nodesText(c.Members)
 	if c.Count > 0 {
-		on = fmt.Sprintf("%s, %s in all, newest at %s", on, text.Plural(c.Count, "time"), formatTime(c.Last))
+		on = fmt.Sprintf("%s, %s in all, newest at %s", on, text.Plural(c.Count, "time"), formatTime(c.LastSeen))
 	}
 	return newAnnotated(c.Alert, c.Severity, labels, c.Since, map[string]string{
 		"summary": what + " on " + nodesText(c.Members), "remediation": fix,
@@ -138,23 +138,23 @@ func reportAdvice(c sources.Condition, losses component.Losses) (what, fix strin
 // refusedAlerts returns an alert for each reason for which messages of agents were refused.
 func refusedAlerts(now time.Time, source string, st server.Stats) []episodes.Episode {
 	var out []episodes.Episode
-	for _, reason := range server.Outsiders() {
-		last, ok := st.Newest[reason]
-		if !ok || now.Sub(last.At) >= refusedShown {
+	for _, reason := range server.UnknownNodeReasons() {
+		last, ok := st.NewestRefused[reason]
+		if !ok || now.Sub(last.Time) >= refusedShown {
 			continue
 		}
-		from, _, err := net.SplitHostPort(last.From)
+		from, _, err := net.SplitHostPort(last.Sender)
 		if err != nil {
-			from = last.From
+			from = last.Sender
 		}
-		out = append(out, newAlert(alertAgentsRefused, map[string]string{"source": source, "reason": reason}, last.At,
-			"{messages}", text.Plural(st.Refused[reason], "message"), "{from}", from, "{why}", last.Why))
+		out = append(out, newAlert(alertAgentsRefused, map[string]string{"source": source, "reason": reason}, last.Time,
+			"{messages}", text.Plural(st.RefusedMessages[reason], "message"), "{from}", from, "{why}", last.Reason))
 	}
 	return out
 }
 
 // differAlert returns the alert about rules whose version has differed on agents for too long.
-func differAlert(now time.Time, behind map[string]sources.Behind) []episodes.Episode {
+func differAlert(now time.Time, behind map[string]sources.RuleMismatch) []episodes.Episode {
 	var late, nodes []string
 	since := now
 	for _, rule := range slices.Sorted(maps.Keys(behind)) {
@@ -177,7 +177,7 @@ func differAlert(now time.Time, behind map[string]sources.Behind) []episodes.Epi
 }
 
 // BehindText explains to people why the absence-based conclusions of a rule are on hold.
-func BehindText(b sources.Behind) string {
+func BehindText(b sources.RuleMismatch) string {
 	return fmt.Sprintf("%s has another version of it since %s", nodesText(b.Members), formatTime(b.Since))
 }
 
@@ -189,8 +189,8 @@ func (a *Alerts) UpstreamAlerts(now time.Time, st client.Stats) []episodes.Episo
 		out = append(out, newAlert(alertUpstreamAway, nil, since, "{since}", formatTime(since), "{error}", st.LastError,
 			"{bytes}", strconv.Itoa(client.DefaultMaxUnacked)))
 	}
-	if !st.Twofold.IsZero() {
-		out = append(out, newAlert(alertTwoAggregators, nil, st.Twofold, "{endpoint}", st.Endpoint))
+	if !st.TwoAggregatorsSince.IsZero() {
+		out = append(out, newAlert(alertTwoAggregators, nil, st.TwoAggregatorsSince, "{endpoint}", st.Endpoint))
 	}
 	return out
 }

@@ -45,7 +45,7 @@ func TestBlindNodes(t *testing.T) {
 	require.Empty(t, at(2*time.Minute, map[string]sources.MemberStatus{"agents/n1": up(2 * time.Minute), "agents/n2": away}))
 	require.Equal(t, []string{"firing CrowsnestBlind agents/n2"}, at(3*time.Minute, map[string]sources.MemberStatus{"agents/n1": up(3 * time.Minute), "agents/n2": away}))
 	require.Equal(t, []string{"resolved CrowsnestBlind agents/n2"}, at(4*time.Minute, map[string]sources.MemberStatus{"agents/n1": up(4 * time.Minute)}), "it is forgotten")
-	require.NotContains(t, a.away, "agents/n2")
+	require.NotContains(t, a.outageStarts, "agents/n2")
 
 	// An agent that is up without progress is found, and is no reason to
 	// restart the aggregator.
@@ -100,7 +100,7 @@ func TestReportedAlertsAreFolded(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	c := sources.Condition{
 		Alert: alertLinesLost, Severity: "warning", Labels: map[string]string{"source": "kubelet", "reason": "gap"}, Detail: "run rm -rf /",
-		Count: 12, Last: now, Since: now, Members: strings.Fields("a b c d e f g"),
+		Count: 12, LastSeen: now, Since: now, Members: strings.Fields("a b c d e f g"),
 	}
 	losses := component.Parts{Kinds: component.Sources()}.Losses()
 	got := reportedAlerts(now, []sources.Status{{Name: "agents", Conditions: []sources.Condition{c}}}, losses)
@@ -121,8 +121,8 @@ func TestReportedAlertsAreFolded(t *testing.T) {
 func TestRefusedMessagesAreNotified(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	st := server.Stats{
-		Refused: map[string]int64{"auth": 7, "conflict": 3},
-		Newest:  map[string]server.Refused{"auth": {At: now, From: "10.0.0.7:3333", Why: "no token"}, "conflict": {At: now}},
+		RefusedMessages: map[string]int64{"auth": 7, "conflict": 3},
+		NewestRefused:   map[string]server.RefusedMessage{"auth": {Time: now, Sender: "10.0.0.7:3333", Reason: "no token"}, "conflict": {Time: now}},
 	}
 	got := refusedAlerts(now.Add(time.Minute), "agents", st)
 	require.Len(t, got, 1)
@@ -134,7 +134,7 @@ func TestRefusedMessagesAreNotified(t *testing.T) {
 // The alert about rules that differ for long names them and the nodes.
 func TestRulesThatDifferForLong(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	behind := map[string]sources.Behind{
+	behind := map[string]sources.RuleMismatch{
 		"A": {Since: now.Add(-differFor), Members: []string{"n1", "n2"}}, "B": {Since: now.Add(-time.Minute), Members: []string{"n3"}},
 	}
 	got := differAlert(now, behind)

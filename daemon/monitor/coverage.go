@@ -74,9 +74,9 @@ func (a *Alerts) blindAlerts(now time.Time, status []sources.Status) []episodes.
 			Name: source, Error: fmt.Sprintf("%d more members are down: %s", len(more), text.Shorten(strings.Join(more, ", "), 1000)),
 		}, oldest))
 	}
-	maps.DeleteFunc(a.away, func(name string, _ time.Time) bool { return !known[name] })
+	maps.DeleteFunc(a.outageStarts, func(name string, _ time.Time) bool { return !known[name] })
 	maps.DeleteFunc(a.idle, func(name string, _ time.Time) bool { return !known[name] })
-	maps.DeleteFunc(a.rules, func(name string, _ ruled) bool { return !known[name] })
+	maps.DeleteFunc(a.rules, func(name string, _ ruleCheck) bool { return !known[name] })
 	maps.DeleteFunc(a.moved, func(name string, _ progress) bool { return !known[name] })
 	return out
 }
@@ -167,7 +167,7 @@ func (a *Alerts) coverage(now time.Time, status []sources.Status, unanswered tim
 			silent = append(silent, s.Name)
 		case !a.isSeeing(now, s):
 			since := ""
-			if t, known := a.away[s.Name]; known {
+			if t, known := a.outageStarts[s.Name]; known {
 				since = " since " + formatTime(t)
 			}
 			bad = append(bad, s.Name+since)

@@ -32,7 +32,7 @@ var evictedText = map[episodes.Evicted]string{
 	episodes.EvictedAlerts:  "open alerts",
 }
 
-type evictedOf struct {
+type namespaceEvictions struct {
 	namespace string
 	count     int64
 	kinds     map[episodes.Evicted]int64
@@ -40,14 +40,14 @@ type evictedOf struct {
 }
 
 func evictionAlert(now time.Time, evictions []episodes.Eviction) []episodes.Episode {
-	by := map[string]*evictedOf{}
+	by := map[string]*namespaceEvictions{}
 	for _, v := range evictions {
 		if now.Sub(v.Last) >= evictionsShown {
 			continue
 		}
 		c := by[v.Namespace]
 		if c == nil {
-			c = &evictedOf{namespace: v.Namespace, kinds: map[episodes.Evicted]int64{}, rules: map[string]bool{}}
+			c = &namespaceEvictions{namespace: v.Namespace, kinds: map[episodes.Evicted]int64{}, rules: map[string]bool{}}
 			by[v.Namespace] = c
 		}
 		c.count += v.Count
@@ -57,7 +57,7 @@ func evictionAlert(now time.Time, evictions []episodes.Eviction) []episodes.Epis
 	if len(by) == 0 {
 		return nil
 	}
-	all := slices.SortedFunc(maps.Values(by), func(a, b *evictedOf) int {
+	all := slices.SortedFunc(maps.Values(by), func(a, b *namespaceEvictions) int {
 		return cmp.Or(cmp.Compare(b.count, a.count), strings.Compare(a.namespace, b.namespace))
 	})
 	var names, details []string
@@ -72,7 +72,7 @@ func evictionAlert(now time.Time, evictions []episodes.Eviction) []episodes.Epis
 }
 
 // String describes the evictions of the namespace.
-func (c *evictedOf) String() string {
+func (c *namespaceEvictions) String() string {
 	var kinds []string
 	for _, k := range slices.Sorted(maps.Keys(c.kinds)) {
 		kinds = append(kinds, fmt.Sprintf("%d %s", c.kinds[k], evictedText[k]))

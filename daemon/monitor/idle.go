@@ -25,13 +25,13 @@ type Reading struct {
 	Serves func(rules.Selector) bool
 }
 
-type idle struct {
+type idleState struct {
 	reason sources.IdleReason
 	why    string
 }
 
-// ruled remembers whether an active rule can match lines of a source.
-type ruled struct {
+// ruleCheck remembers whether an active rule can match lines of a source.
+type ruleCheck struct {
 	set       *rules.Set
 	ok        bool
 	compareAt time.Time // when to compare again; zero means only when the rules have changed
@@ -47,7 +47,7 @@ var idleFixes = map[sources.IdleReason]string{
 
 // explainIdle finds and remembers why sources have nothing to read. The caller must hold mu.
 func (a *Alerts) explainIdle(now time.Time, st State, status []sources.Status) {
-	a.why, a.unsure = map[string]idle{}, map[string]bool{}
+	a.idleStates, a.unsure = map[string]idleState{}, map[string]bool{}
 	for i := range status {
 		s := &status[i]
 		switch {
@@ -62,7 +62,7 @@ func (a *Alerts) explainIdle(now time.Time, st State, status []sources.Status) {
 		}
 		s.IdleReason = cmp.Or(s.IdleReason, sources.IdleNotInstalled)
 		waiting := false
-		if x := a.idleBecause(now, st, *s); x != (idle{}) {
+		if x := a.idleBecause(now, st, *s); x != (idleState{}) {
 			s.Idle, s.IdleReason = x.why, x.reason
 		} else if s.Idle == "" {
 			waiting = st.Readings[s.Name].Lines && !a.hadLines(*s)
@@ -86,7 +86,7 @@ func (a *Alerts) explainIdle(now time.Time, st State, status []sources.Status) {
 			}
 		}
 		if s.Idle != "" {
-			a.why[s.Name] = idle{s.IdleReason, s.Idle}
+			a.idleStates[s.Name] = idleState{s.IdleReason, s.Idle}
 		}
 	}
 }
@@ -103,24 +103,24 @@ func (a *Alerts) isUnsure(now time.Time, st State, s sources.Status) bool {
 func isKnown(x sources.StreamStatus) bool { return len(x.Labels) > 0 || x.Path == "" }
 
 // idleBecause returns why a source that is up has nothing to read, if it says nothing itself.
-func (a *Alerts) idleBecause(now time.Time, st State, s sources.Status) idle {
+func (a *Alerts) idleBecause(now time.Time, st State, s sources.Status) idleState {
 	reading, known := st.Readings[s.Name]
 	switch {
 	case st.Rules == nil || !known:
-		return idle{}
+		return idleState{}
 	case !slices.ContainsFunc(st.Rules.Rules, func(r *rules.Rule) bool { return r.Mode != rules.ModeOff }):
-		return idle{sources.IdleNoRules, fmt.Sprintf("none of the %d rules is active", len(st.Rules.Rules))}
+		return idleState{sources.IdleNoRules, fmt.Sprintf("none of the %d rules is active", len(st.Rules.Rules))}
 	case refusesAll(s):
-		return idle{sources.IdleUnreadable, fmt.Sprintf("all of its logs are refused, such as %s: %s", s.Unread[0].Path, s.Unread[0].Why)}
+		return idleState{sources.IdleUnreadable, fmt.Sprintf("all of its logs are refused, such as %s: %s", s.Unread[0].Path, s.Unread[0].Why)}
 	case s.Idle != "":
-		return idle{}
+		return idleState{}
 	case !a.hasRules(now, st.Rules, reading, s):
 		if len(s.Streams) > 0 {
-			return idle{sources.IdleNoRules, fmt.Sprintf("no active rule selects any of its logs (%d)", len(s.Streams))}
+			return idleState{sources.IdleNoRules, fmt.Sprintf("no active rule selects any of its logs (%d)", len(s.Streams))}
 		}
-		return idle{sources.IdleNoRules, "no active rule selects what it reads"}
+		return idleState{sources.IdleNoRules, "no active rule selects what it reads"}
 	}
-	return idle{}
+	return idleState{}
 }
 
 // refusesAll reports whether the source has logs but may not read any of them.
@@ -152,7 +152,7 @@ func (a *Alerts) hasRules(now time.Time, set *rules.Set, reading Reading, s sour
 		}
 		return false
 	})
-	last = ruled{set: set, ok: ok}
+	last = ruleCheck{set: set, ok: ok}
 	if !ok || reading.Logs && !byStream {
 		last.compareAt = now.Add(rulesEvery)
 	}
@@ -172,7 +172,7 @@ func (a *Alerts) hadLines(s sources.Status) bool {
 func (a *Alerts) WhyIdle(source string) (why string, reason sources.IdleReason) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	x := a.why[source]
+	x := a.idleStates[source]
 	return x.why, x.reason
 }
 

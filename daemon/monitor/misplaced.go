@@ -23,14 +23,14 @@ const (
 	maxMisplaced   = 10
 )
 
-// misplaced finds pods of known components outside the infrastructure namespaces.
-type misplaced struct {
+// misplacedPods finds pods of known components outside the infrastructure namespaces.
+type misplacedPods struct {
 	known *namespaces.Components
 	next  time.Time
 	notes []episodes.Episode
 }
 
-func (m *misplaced) alerts(now time.Time, trusted *rules.Namespaces, status []sources.Status) []episodes.Episode {
+func (m *misplacedPods) alerts(now time.Time, trusted *rules.Namespaces, status []sources.Status) []episodes.Episode {
 	if now.Before(m.next) {
 		return m.notes
 	}

@@ -18,7 +18,7 @@ func TestComponentOutsideTheList(t *testing.T) {
 		require.NoError(t, err)
 		status := []sources.Status{{Streams: []sources.StreamStatus{{Labels: matcher.Labels{"namespace": namespace, "pod": pod}}}}}
 		var out []string
-		for _, e := range new(misplaced).alerts(now, trusted, status) {
+		for _, e := range new(misplacedPods).alerts(now, trusted, status) {
 			require.Equal(t, map[string]string{"alertname": alertMisplaced, "severity": "info"}, e.Labels)
 			out = append(out, e.Annotations["description"]+e.Annotations["remediation"])
 		}
@@ -37,7 +37,7 @@ func TestComponentOutsideTheList(t *testing.T) {
 }
 
 func TestMisplacedChecksOnceAMinute(t *testing.T) {
-	m := &misplaced{}
+	m := &misplacedPods{}
 	now := time.Now()
 	status := []sources.Status{{Streams: []sources.StreamStatus{{Labels: matcher.Labels{"namespace": "x", "pod": "fleet-agent-zz9p2"}}}}}
 	trusted, err := namespaces.Parse(nil)

@@ -42,24 +42,24 @@ const (
 
 // State is the state of all parts of the daemon at one time.
 type State struct {
-	Sources     []sources.Status
-	Readings    map[string]Reading // readings by name of the source; other sources are not checked
-	Rules       *rules.Set         // active rules; nil means that streams are not compared with rules
-	Agent       bool               // whether an aggregator draws the conclusions
-	Losses      component.Losses   // explanations for the reasons of lost lines
-	Endpoints   []sinks.EndpointStatus
-	Broken      []web.BrokenPack
-	Quarantined []matcher.Quarantined
-	Evictions   []episodes.Eviction
-	Unread      []episodes.Unread         // rules whose open episodes wait for lines that no source reads
-	Trusted     *rules.Namespaces         // trusted namespaces; nil if they are not checked
-	Behind      map[string]sources.Behind // rules of which agents have another version
-	Agents      map[string]server.Stats   // statistics of agents by the name of their source
-	Unsaved     SaveFailure               // since when the state could not be saved
-	Unanswered  time.Time                 // time of the first request that the aggregator did not answer; zero if it answers or there is none
-	Upstream    []episodes.Episode        // alerts about the aggregator
-	Unverified  []rules.UnverifiedRelease // running releases, and the rules that were not verified for them
-	Lonely      time.Time                 // time since when this leader has had no standby; zero if it has one or needs none
+	Sources         []sources.Status
+	Readings        map[string]Reading // readings by name of the source; other sources are not checked
+	Rules           *rules.Set         // active rules; nil means that streams are not compared with rules
+	Agent           bool               // whether an aggregator draws the conclusions
+	Losses          component.Losses   // explanations for the reasons of lost lines
+	Endpoints       []sinks.EndpointStatus
+	Broken          []web.BrokenPack
+	Quarantined     []matcher.Quarantined
+	Evictions       []episodes.Eviction
+	UnreadRules     []episodes.Unread               // rules whose open episodes wait for lines that no source reads
+	Trusted         *rules.Namespaces               // trusted namespaces; nil if they are not checked
+	MismatchedRules map[string]sources.RuleMismatch // rules of which agents have another version
+	Agents          map[string]server.Stats         // statistics of agents by the name of their source
+	Unsaved         SaveFailure                     // since when the state could not be saved
+	Unanswered      time.Time                       // time of the first request that the aggregator did not answer; zero if it answers or there is none
+	Upstream        []episodes.Episode              // alerts about the aggregator
+	Unverified      []rules.UnverifiedRelease       // running releases, and the rules that were not verified for them
+	NoStandbySince  time.Time                       // time since when this leader has had no standby; zero if it has one or needs none
 }
 
 // Alerts holds the open alerts. It is safe for concurrent use.
@@ -67,26 +67,26 @@ type Alerts struct {
 	// Labels identify this process in every alert. They must be set before the first Update.
 	Labels map[string]string
 
-	start      time.Time
-	blindAfter time.Duration
-	mu         sync.Mutex
-	open       map[episodes.Fingerprint]episodes.Episode
-	away       map[string]time.Time // start of the current outage of each source
-	idle       map[string]time.Time // since when each source has had nothing to read
-	why        map[string]idle      // reasons of the idle sources
-	unsure     map[string]bool      // sources about which this process cannot know enough yet
-	idleAll    string               // why all sources are idle; "" if one is not
-	lined      map[string]bool      // sources that have had a line, in this process or an earlier one
-	rules      map[string]ruled     // sources whose streams were compared with the rules
-	covers     string               // coverage at the last Update
-	settled    bool                 // whether this process knows what it can read
-	moved      map[string]progress
-	lastSeen   time.Time // when any source was last read
-	lastAnswer time.Time // time of the aggregator's last response
-	skewed     skews
-	dropped    drops
-	misplaced  misplaced
-	unserved   unserved
+	start        time.Time
+	blindAfter   time.Duration
+	mu           sync.Mutex
+	open         map[episodes.Fingerprint]episodes.Episode
+	outageStarts map[string]time.Time // start of the current outage of each source
+	idle         map[string]time.Time // since when each source has had nothing to read
+	idleStates   map[string]idleState // reasons of the idle sources
+	unsure       map[string]bool      // sources about which this process cannot know enough yet
+	idleAll      string               // why all sources are idle; "" if one is not
+	lined        map[string]bool      // sources that have had a line, in this process or an earlier one
+	rules        map[string]ruleCheck // sources whose streams were compared with the rules
+	covers       string               // coverage at the last Update
+	settled      bool                 // whether this process knows what it can read
+	moved        map[string]progress
+	lastSeen     time.Time // when any source was last read
+	lastAnswer   time.Time // time of the aggregator's last response
+	skewed       skews
+	dropped      drops
+	misplaced    misplacedPods
+	unserved     unservedRules
 
 	restored  map[episodes.Fingerprint]episodes.Episode // alerts that were open in the previous process and are not confirmed yet
 	savedSeen time.Time                                 // lastSeen at the last Export
@@ -103,7 +103,7 @@ type progress struct {
 func New(start time.Time, blindAfter time.Duration) *Alerts {
 	return &Alerts{
 		start: start, blindAfter: blindAfter, moved: map[string]progress{}, skewed: skews{}, dropped: drops{},
-		away: map[string]time.Time{}, idle: map[string]time.Time{}, lined: map[string]bool{}, rules: map[string]ruled{},
+		outageStarts: map[string]time.Time{}, idle: map[string]time.Time{}, lined: map[string]bool{}, rules: map[string]ruleCheck{},
 		open: map[episodes.Fingerprint]episodes.Episode{}, restored: map[episodes.Fingerprint]episodes.Episode{},
 	}
 }
@@ -132,9 +132,9 @@ func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 	}
 	add(st.Upstream...)
 	add(unsavedAlert(now, st.Unsaved)...)
-	add(lonelyAlert(now, st.Lonely)...)
+	add(lonelyAlert(now, st.NoStandbySince)...)
 	add(evictionAlert(now, st.Evictions)...)
-	add(a.unserved.alert(now, a.blindAfter, st.Unread)...)
+	add(a.unserved.alert(now, a.blindAfter, st.UnreadRules)...)
 	for _, e := range st.Endpoints {
 		add(a.skewed.alert(now, e)...)
 		add(a.dropped.alert(now, e)...)
@@ -165,10 +165,10 @@ func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 // lasted long enough for an alert. The start is kept across restarts.
 func (a *Alerts) awaySince(now time.Time, s sources.Status) (time.Time, bool) {
 	stuck := a.isStuck(s)
-	since, known := a.away[s.Name]
+	since, known := a.outageStarts[s.Name]
 	if !stuck && s.Up && !s.Watermark.Before(now.Add(-a.blindAfter)) {
 		if known {
-			delete(a.away, s.Name)
+			delete(a.outageStarts, s.Name)
 			a.changed = true
 		}
 		return time.Time{}, false
@@ -180,7 +180,7 @@ func (a *Alerts) awaySince(now time.Time, s sources.Status) (time.Time, bool) {
 		if s.Watermark.After(a.start) {
 			since = s.Watermark
 		}
-		a.away[s.Name], a.changed = since, true
+		a.outageStarts[s.Name], a.changed = since, true
 	}
 	return since, stuck || a.longSince(now, since)
 }

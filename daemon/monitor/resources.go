@@ -26,7 +26,7 @@ const (
 // SaveFailure says since when and why the state is not saved. The time is zero if it is.
 type SaveFailure struct {
 	Since time.Time
-	Why   error
+	Err   error
 }
 
 func unsavedAlert(now time.Time, u SaveFailure) []episodes.Episode {
@@ -34,7 +34,7 @@ func unsavedAlert(now time.Time, u SaveFailure) []episodes.Episode {
 		return nil
 	}
 	return []episodes.Episode{newAlert(alertStateNotSaved, nil, u.Since,
-		"{since}", formatTime(u.Since), "{why}", fmt.Sprint(u.Why))}
+		"{since}", formatTime(u.Since), "{why}", fmt.Sprint(u.Err))}
 }
 
 // skews has the time since when the clock of an endpoint has differed, by endpoint.
@@ -61,9 +61,9 @@ func (s skews) alert(now time.Time, e sinks.EndpointStatus) []episodes.Episode {
 // evicted is the reason that sinks count for alerts that were dropped because of a limit.
 const evicted = "evicted"
 
-type drops map[string]drop
+type drops map[string]dropPeriod
 
-type drop struct {
+type dropPeriod struct {
 	count        int64
 	since, until time.Time // start and end of the alert
 }

@@ -33,7 +33,7 @@ func TestUnsavedAlert(t *testing.T) {
 	var clock setclock.Clock
 	from := clock.Now()
 	clock.Set(time.Hour)
-	require.Empty(t, unsavedAlert(clock.Now(), SaveFailure{Since: from, Why: errors.New("full")}))
+	require.Empty(t, unsavedAlert(clock.Now(), SaveFailure{Since: from, Err: errors.New("full")}))
 }
 
 func TestSkewAlert(t *testing.T) {

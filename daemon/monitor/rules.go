@@ -17,11 +17,11 @@ const alertUnserved = "CrowsnestSourceMissing"
 
 const unservedNamed = 5
 
-type unserved struct{ since time.Time }
+type unservedRules struct{ since time.Time }
 
 // alert returns the alert when the failures have waited for this long. It waits because sources
 // may still join, such as the agents of a new cluster.
-func (u *unserved) alert(now time.Time, after time.Duration, waiting []episodes.Unread) []episodes.Episode {
+func (u *unservedRules) alert(now time.Time, after time.Duration, waiting []episodes.Unread) []episodes.Episode {
 	if len(waiting) == 0 {
 		u.since = time.Time{}
 		return nil

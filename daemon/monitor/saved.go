@@ -21,8 +21,8 @@ const (
 	seenSaved = 30 * time.Second
 )
 
-// saved is the state that survives a restart.
-type saved struct {
+// savedAlerts is the state that survives a restart.
+type savedAlerts struct {
 	Away     map[string]time.Time `json:"away,omitempty"`  // start of the current outage of each source
 	Idle     map[string]time.Time `json:"idle,omitempty"`  // since when each source has had nothing to read
 	Lined    []string             `json:"lined,omitempty"` // sources that have had a line
@@ -41,7 +41,7 @@ type savedAlert struct {
 // Export returns the state for the next process.
 func (a *Alerts) Export() ([]byte, error) {
 	a.mu.Lock()
-	out := saved{Away: maps.Clone(a.away), Idle: maps.Clone(a.idle), Lined: slices.Sorted(maps.Keys(a.lined)), Seen: a.lastSeen, Answered: a.lastAnswer}
+	out := savedAlerts{Away: maps.Clone(a.outageStarts), Idle: maps.Clone(a.idle), Lined: slices.Sorted(maps.Keys(a.lined)), Seen: a.lastSeen, Answered: a.lastAnswer}
 	for _, open := range []map[episodes.Fingerprint]episodes.Episode{a.open, a.restored} {
 		for _, e := range open {
 			out.Open = append(out.Open, savedAlert{Alert: e.Alert, Labels: e.Labels, Annotations: e.Annotations, StartsAt: e.StartsAt})
@@ -56,14 +56,14 @@ func (a *Alerts) Export() ([]byte, error) {
 // start of this process are replaced by its start. An alert that was open neither fires nor
 // ends until it is confirmed or known to be over.
 func (a *Alerts) Import(b []byte) error {
-	var in saved
+	var in savedAlerts
 	if err := json.Unmarshal(b, &in); err != nil {
 		return fmt.Errorf("read self-alerts: %w", err)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for name, t := range in.Away {
-		a.away[name] = a.notBeforeStart(t)
+		a.outageStarts[name] = a.notBeforeStart(t)
 	}
 	for name, t := range in.Idle {
 		a.idle[name] = a.notBeforeStart(t)
@@ -99,7 +99,7 @@ func (a *Alerts) Changed() bool {
 func (a *Alerts) dropUnconfirmed(now time.Time) []episodes.Episode {
 	var over []episodes.Episode
 	for fp, e := range a.restored {
-		since, away := a.away[e.Labels["source"]]
+		since, away := a.outageStarts[e.Labels["source"]]
 		fired := away && a.longSince(now, since)
 		_, idle := a.idle[e.Labels["source"]]
 		settled := now.Sub(a.start) >= settle &&
@@ -135,5 +135,5 @@ func (a *Alerts) NoteAnswer(t time.Time) time.Time {
 func (a *Alerts) Outages() map[string]time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return maps.Clone(a.away)
+	return maps.Clone(a.outageStarts)
 }

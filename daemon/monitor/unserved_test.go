@@ -14,7 +14,7 @@ import (
 // had time to join. It ends with the last of them.
 func TestUnservedAlert(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	var u unserved
+	var u unservedRules
 	f := func(at time.Duration, says string, waiting ...episodes.Unread) {
 		t.Helper()
 		got := u.alert(start.Add(at), time.Minute, waiting)

@@ -9,10 +9,10 @@ import (
 	"os"
 )
 
-// Refused reports that a path is not the name of a plain file.
-type Refused struct{ Path, Reason string }
+// RefusedError reports that a path is not the name of a plain file.
+type RefusedError struct{ Path, Reason string }
 
-func (e *Refused) Error() string { return e.Path + " is " + e.Reason }
+func (e *RefusedError) Error() string { return e.Path + " is " + e.Reason }
 
 // Open opens a file like os.OpenFile. It does not follow links and does not wait for named pipes. It returns a *Refused
 // for everything except a regular file that has only one name.
@@ -40,13 +40,13 @@ func Open(path string, flag int, mode os.FileMode) (*os.File, error) {
 func checkFile(path string, fi os.FileInfo) error {
 	switch mode := fi.Mode(); {
 	case mode&os.ModeSymlink != 0:
-		return &Refused{path, "a link"}
+		return &RefusedError{path, "a link"}
 	case mode.IsDir():
-		return &Refused{path, "a folder"}
+		return &RefusedError{path, "a folder"}
 	case !mode.IsRegular():
-		return &Refused{path, "not a regular file"}
+		return &RefusedError{path, "not a regular file"}
 	case links(fi) > 1:
-		return &Refused{path, "a file with more than one name (hard links)"}
+		return &RefusedError{path, "a file with more than one name (hard links)"}
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func Read(path string, limit int64) ([]byte, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(b)) > limit {
-		err = &Refused{path, fmt.Sprintf("a file with more than %d bytes", limit)}
+		err = &RefusedError{path, fmt.Sprintf("a file with more than %d bytes", limit)}
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, err

@@ -67,7 +67,7 @@ func newCluster(b *testing.B, nodes, n int) *cluster {
 // message returns the next message of a node, with the given number of hits.
 func (c *cluster) message(node, count int) []byte {
 	c.next[node]++
-	m := wire.Message{Node: fmt.Sprintf("node-%d", node), Instance: "i", Sequence: c.next[node], First: c.next[node], Sent: time.Now(), Watermark: time.Now()}
+	m := wire.Message{Node: fmt.Sprintf("node-%d", node), Instance: "i", Sequence: c.next[node], OldestSequence: c.next[node], SentAt: time.Now(), Watermark: time.Now()}
 	var batch wire.Builder
 	r := c.p.set.Rules[node%len(c.p.set.Rules)]
 	pod := fmt.Sprintf("pod-%d", node)

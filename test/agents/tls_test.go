@@ -64,7 +64,7 @@ func TestTLSAndToken(t *testing.T) {
 	f("tls_config: {ca_file: ca.crt, cert_file: n1.crt, key_file: n1.key}, authorization: {credentials_file: token}", "status 403: the credentials are those of node n1, not of n2")
 	cancel()
 	require.NoError(t, <-served)
-	require.Positive(t, src.Stats().Refused["auth"])
+	require.Positive(t, src.Stats().RefusedMessages["auth"])
 	text := fmt.Sprint(src.Status())
 	require.NotContains(t, text, "hunter2")
 }

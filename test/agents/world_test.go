@@ -180,7 +180,7 @@ func (a *aggregator) save() func() {
 	a.disk.pos = a.source.Positions()
 	a.disk.history, a.disk.notified = len(a.history), len(a.notified)
 	source := a.source
-	return func() { source.Saved() }
+	return func() { source.ConfirmSaved() }
 }
 
 // machine is a node: its log, whose lines are permanent, and the saved state of

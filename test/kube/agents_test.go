@@ -65,7 +65,7 @@ func TestE2EAgentTokens(t *testing.T) {
 	handler := src.Handler(nowhere{})
 	f := func(token, node string, code int, want string) {
 		t.Helper()
-		body := (&wire.Message{Node: node, Instance: "i1", First: 1}).Append(nil)
+		body := (&wire.Message{Node: node, Instance: "i1", OldestSequence: 1}).Append(nil)
 		r := httptest.NewRequest(http.MethodPost, wire.Path, bytes.NewReader(body))
 		r.Header.Set("Authorization", "Bearer "+token)
 		w := httptest.NewRecorder()

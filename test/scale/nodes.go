@@ -146,10 +146,10 @@ func (n *node) post(body []byte) error {
 // message returns the next message of a node.
 func (c *crowd) message(n *node, count int, rule *rules.Rule) []byte {
 	now := time.Now()
-	m := wire.Message{Node: n.name, Instance: "i", Sequence: n.seq, First: n.seq + 1, Sent: now, Watermark: now}
+	m := wire.Message{Node: n.name, Instance: "i", Sequence: n.seq, OldestSequence: n.seq + 1, SentAt: now, Watermark: now}
 	if count > 0 {
 		n.seq++
-		m.Sequence, m.First = n.seq, n.seq
+		m.Sequence, m.OldestSequence = n.seq, n.seq
 		var batch wire.Builder
 		for i := range count {
 			pod := n.name // one key per node
