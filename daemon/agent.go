@@ -22,9 +22,9 @@ import (
 	"crowsnest/unknown/sentinel"
 )
 
-// Agent mode splits the daemon into two processes. On each node runs an agent, which has
-// sinks.upstream. It reads the logs there and sends hits to the aggregator. The aggregator has
-// sources.agents, and each agent is a member of that source.
+// Agent mode splits the daemon into two processes. An agent, which has the sink sinks.upstream, runs on each node,
+// reads the logs there and sends hits to the aggregator. The aggregator has the source sources.agents, and each agent
+// is a member of that source.
 //
 //	node n:  sources ─▶ pipeline ─ hits ─▶ agent/client
 //	                                            │ batches, kept until they are on
@@ -40,18 +40,19 @@ type remoteConcluder struct {
 	self   *monitor.Alerts
 	log    zerolog.Logger
 	served servedSelectors
-	// unknown is nil if the sentinel is off. complaints is its last report.
+	// unknown finds failures that no rule describes. It is nil if this detection is off. complaints is its last report
+	// to the aggregator.
 	unknown    *sentinel.Sentinel
 	complaints []byte
 	summarized time.Time
-	proved     time.Time // time up to which complaints is complete; zero if unknown
+	proved     time.Time // time up to which complaints is complete; zero if the time is unknown
 
-	// The values that were last logged. Only the goroutine that calls report uses them.
+	// reason and reportError are the values that were logged last. Only the goroutine that calls report uses them.
 	reason, reportError string
 	at, since           time.Time
 }
 
-// newConcluder returns the configured concluder and, in agent mode, the receiver of the hits.
+// newConcluder returns the configured concluder. In agent mode it also returns the receiver that sends the hits.
 func newConcluder(opt Options, engine local, self *monitor.Alerts, unknown *sentinel.Sentinel) (concluder, []sinks.Receiver, error) {
 	configured := component.SettingsOf[client.Config](opt.Cfg.Sinks)
 	if len(configured) == 0 {
@@ -62,7 +63,7 @@ func newConcluder(opt Options, engine local, self *monitor.Alerts, unknown *sent
 		cfg.Node = opt.Getenv("NODE_NAME")
 	}
 	if cfg.Node == "" {
-		cfg.Node, _ = os.Hostname() // an empty name is refused later
+		cfg.Node, _ = os.Hostname() // an empty name is refused below
 	}
 	up, err := client.New(cfg, client.Options{Now: opt.now})
 	if err != nil {
@@ -102,10 +103,10 @@ func (r *remoteConcluder) checkpoint() checkpoint {
 	return checkpoint{append: func(b []byte) ([]byte, error) { return append(b, "null"...), nil }, seq: seq, lost: !ok}
 }
 
-// Restore ignores episodes, because they date from a time when this process was not an agent.
+// Restore ignores the saved episodes, because they were saved when this process was not yet an agent.
 func (r *remoteConcluder) Restore([]byte, time.Time) error { return nil }
 
-// resume saves the state of this process, which succeeds one that the aggregator knows.
+// resume calls save immediately, because the aggregator may already know an earlier run of this agent.
 func (r *remoteConcluder) resume(save func()) { save() }
 
 func (r *remoteConcluder) aggregatorState() aggregatorState {
@@ -132,7 +133,7 @@ func (r *remoteConcluder) report(now time.Time, rs *inforce.Rules) {
 	r.logStats(now, r.sink.Stats())
 }
 
-// summary returns the complaints of this node, some seconds old, or nil if the sentinel is off.
+// summary returns the unmatched errors of this node, a few seconds old. It returns nil if the sentinel is off.
 func (r *remoteConcluder) summary(now time.Time) []byte {
 	if r.unknown != nil && (r.proved.IsZero() || now.Sub(r.summarized) >= summaryEvery || now.Before(r.summarized)) {
 		r.proved, r.summarized = r.sink.Watermark(), now
@@ -164,9 +165,9 @@ func (r *remoteConcluder) logStats(now time.Time, st client.Stats) {
 // servedSelectors knows which selectors the sources of this process serve. It is safe for concurrent use.
 type servedSelectors struct {
 	mu       sync.Mutex
-	serves   map[string]func(rules.Selector) bool // selectors that each source serves; nil means all
-	set      *rules.Set                           // rules for which unserved was computed
-	changed  bool                                 // whether serves has changed since then
+	serves   map[string]func(rules.Selector) bool // for each source, the filter for the selectors that it serves; a nil filter accepts all
+	set      *rules.Set                           // set of rules from which unserved was computed
+	changed  bool                                 // whether serves has changed since unserved was computed
 	unserved []string
 }
 

@@ -11,12 +11,12 @@ import (
 	"crowsnest/sources"
 )
 
-// minSet is the smallest clock step that is noticed. A leap second is larger. Slewing the clock
-// is not a step, because the monotonic clock follows it.
+// minSet is the smallest clock step that is noticed. It is below one second, so that a leap second is noticed. Slewing
+// the clock is not a step, because the monotonic clock follows it.
 const minSet = 500 * time.Millisecond
 
-// clockSet returns how far the wall clock was set, forward or back, between two times of the
-// same clock. It returns 0 if one of them has no monotonic reading.
+// clockSet returns how far the wall clock was set forward or back between two readings of the same clock. It returns 0
+// if a reading has no monotonic time.
 func clockSet(before, after time.Time) time.Duration {
 	if d := times.Stepped(before, after); d.Abs() >= minSet {
 		return d
@@ -24,7 +24,8 @@ func clockSet(before, after time.Time) time.Duration {
 	return 0
 }
 
-// enter locks the checkpoint lock for reading and returns the time. It first follows a set clock.
+// enter locks the checkpoint lock for reading and returns the current time. If the clock was set, enter first moves all
+// remembered times.
 func (p *pipeline) enter() time.Time {
 	for {
 		p.lock.RLock()
@@ -43,13 +44,13 @@ func (p *pipeline) followClock() {
 	now := p.now()
 	d := clockSet(p.known, now)
 	if d == 0 {
-		return // another goroutine has already done it
+		return // another goroutine has already moved the times
 	}
 	p.known = now
 	p.moveAll(d, now)
 }
 
-// moveAll moves all remembered times by d. The caller must hold the checkpoint lock.
+// moveAll moves all remembered times by d after the clock was set. The caller must hold the checkpoint lock.
 func (p *pipeline) moveAll(d time.Duration, now time.Time) {
 	p.mu.Lock()
 	p.set += d
@@ -58,7 +59,7 @@ func (p *pipeline) moveAll(d time.Duration, now time.Time) {
 		p.watermarks[name] = times.Earlier(t.Add(d), now.Round(0))
 	}
 	for name, lagging := range p.lagging {
-		moved := slices.Clone(lagging) // a copy, because others share the slice
+		moved := slices.Clone(lagging) // a copy, because callers share the slice
 		for i := range moved {
 			moved[i].ReadUpTo = moved[i].ReadUpTo.Add(d)
 		}
@@ -72,9 +73,9 @@ func (p *pipeline) moveAll(d time.Duration, now time.Time) {
 	}
 }
 
-// continueFrom continues with a saved state. ahead is how far this clock is ahead of the clock
-// of the process that saved it. If the time of saving lies in the future, the clock was set
-// back since then. The restored times are moved by both differences.
+// continueFrom continues with a saved state. ahead is how far this clock is ahead of the clock of the process that
+// saved the state. If saved is in the future, the clock was set back after the save. The restored times are moved by
+// the sum of both differences.
 func (p *pipeline) continueFrom(saved time.Time, stamps times.Stamps, ahead time.Duration) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -91,27 +92,27 @@ func (p *pipeline) continueFrom(saved time.Time, stamps times.Stamps, ahead time
 	}
 }
 
-// reordered is how much older than the line before it a line may be, because several processes write a log.
+// reordered is how much older than the previous line a line may be. Lines of a log can be slightly out of order when
+// several processes write it.
 const reordered = time.Second
 
-// sourcePipeline is the pipeline as one source sees it.
+// sourcePipeline is the pipeline from the point of view of one source.
 type sourcePipeline struct {
 	*pipeline
 	source string
-	own    bool // whether the clock of this machine stamps its lines
+	own    bool // whether the clock of this machine produces the timestamps of the lines
 }
 
 func (p *pipeline) inletFor(src sources.Source) *sourcePipeline {
 	return &sourcePipeline{p, src.Name(), src.Info().Local}
 }
 
-// adjustTimes sets the times of the hits of a stream, which are in the order in which they were
-// read.
+// adjustTimes corrects the times of the hits of a stream. The hits are in the order in which their lines were read.
 //
-// A line of a log of this machine contradicts the clock if it is older than an earlier line, by
-// more than reordered in its stream, or by more than the lateness in its source. Then the clock
-// that stamped it was wrong, and the order of reading counts. The caller must hold the
-// checkpoint lock.
+// A line of a log of this machine contradicts the clock if it is older than an earlier line of its stream by more than
+// reordered, or older than the watermark of its source by more than rules.Lateness. The clock was then wrong when it
+// produced the timestamp, so the hit gets a time that fits the order of reading. The caller must hold the checkpoint
+// lock.
 func (in *sourcePipeline) adjustTimes(s *matcher.Stream, found []matcher.Hit, now time.Time) []matcher.Hit {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -158,7 +159,7 @@ func (in *sourcePipeline) Match(s *matcher.Stream, rec matcher.Record, commit fu
 	})
 }
 
-// Flush matches the incomplete line of the stream.
+// Flush matches the last line of the stream, which has no newline yet.
 func (in *sourcePipeline) Flush(s *matcher.Stream) {
 	in.matchBlock(s, nil, func(program *matcher.Program, buf *matcher.Buffer, now time.Time) []matcher.Hit {
 		return program.FlushInto(buf, s, now)

@@ -13,13 +13,13 @@ import (
 	"crowsnest/sources"
 )
 
-// Bounds for how far back a source without a saved position reads.
+// Minimum and maximum of how far back a source without a saved position reads.
 const (
 	minLookBack = 15 * time.Minute
 	maxLookBack = time.Hour
 )
 
-// lookBack returns the longest window of the rules, limited to the bounds.
+// lookBack returns the longest window of the rules, limited to the minimum and the maximum above.
 func lookBack(set *rules.Set) time.Duration {
 	d := minLookBack
 	for _, r := range set.Rules {
@@ -50,7 +50,7 @@ func newSources(opt Options, set *rules.Set) ([]sources.Source, []component.Kind
 func ownPod(getenv func(string) string) (namespace, pod string) {
 	namespace, pod = getenv("POD_NAMESPACE"), getenv("POD_NAME")
 	if pod == "" && getenv("KUBERNETES_SERVICE_HOST") != "" {
-		pod, _ = os.Hostname() // the name of the pod, unless the pod shares the network of the node
+		pod, _ = os.Hostname() // the host name is the name of the pod, unless the pod uses the network of the node
 	}
 	return namespace, pod
 }
@@ -68,7 +68,7 @@ func newSinks(opt Options, latency func(time.Duration)) ([]sinks.Sink, error) {
 	cfg := opt.Cfg
 	common := component.SinkOptions{
 		Log: opt.Log, Now: opt.now, OnAccepted: opt.onAccepted, Leads: opt.leads, Latency: latency, Into: cfg.Global.ApplyTo, Stdout: opt.Stdout, Color: opt.Color,
-		// Ended alerts are kept for a while in addition to open ones.
+		// The state of a sink also keeps ended alerts for a while, so it needs more room than the open alerts.
 		MaxKeys: max(sinks.DefaultMaxKeys, 4*cfg.Limits.ActiveAlerts),
 	}
 	var out []sinks.Sink
@@ -100,8 +100,8 @@ func newLatency(reg *prometheus.Registry) (func(time.Duration), error) {
 	return func(d time.Duration) { h.Observe(d.Seconds()) }, nil
 }
 
-// Descriptors are shared by all parts. Without bounds, logs would take all of them, and none
-// would be left for alerts, state and pages.
+// All parts of the process share its file descriptors. Without these limits, open logs could use all descriptors and
+// leave none for alerts, the state and the pages.
 const (
 	maxLogs  = 1024 // default number of log files that a source holds open
 	minLogs  = 8
@@ -128,7 +128,7 @@ func openFiles(configured int, all component.Parts) int {
 	return min(configured, max(minLogs, limit/2/max(1, sources)))
 }
 
-// webConns returns the number of connections that our listeners accept at the same time.
+// webConns returns the maximum number of connections that the listeners accept at the same time.
 func webConns() int {
 	limit, ok := descriptorLimit()
 	if !ok {

@@ -9,10 +9,10 @@ import (
 	"crowsnest/rules"
 )
 
-// concluder draws conclusions from the hits of this process. It is the engine, or in agent mode
-// it sends the hits to an aggregator. All methods are safe for concurrent use.
+// concluder turns the hits of this process into conclusions about failures. It is either the local engine or, in agent
+// mode, a client that sends the hits to an aggregator. All methods are safe for concurrent use.
 type concluder interface {
-	// Wait returns when more hits can be accepted. The caller must hold no lock.
+	// Wait blocks until more hits can be accepted. The caller must not hold a lock.
 	Wait()
 	// Take, AddSource, RemoveSource and AdvanceWatermark work like those of episodes.Engine. The callers of
 	// Take and AdvanceWatermark hold the checkpoint lock.
@@ -21,44 +21,47 @@ type concluder interface {
 	RemoveSource(name string)
 	AdvanceWatermark(name string, t time.Time, lagging ...matcher.LaggingStream)
 
-	// checkpoint returns the conclusions for a snapshot. The caller holds the checkpoint lock for writing.
+	// checkpoint returns the part of a snapshot that holds the conclusions. The caller must hold the checkpoint lock
+	// for writing.
 	checkpoint() checkpoint
-	// writableCheckpoint returns the number of the newest checkpoint that may be written: all hits before it are processed.
+	// writableCheckpoint returns the number of the newest checkpoint that may be written to disk. All hits before this
+	// checkpoint have been processed.
 	writableCheckpoint() uint64
 	// Restore reads the encoded checkpoint of a previous process.
 	Restore(encoded []byte, now time.Time) error
-	// resume is called before the first message after a restart. save writes the next snapshot.
+	// resume is called before the first message after a restart. The function save writes the next snapshot.
 	resume(save func())
-	// release makes every Wait return, now and in the future, because the sources stop.
+	// release makes all current and future calls of Wait return, because the sources are stopping.
 	release()
 
 	// aggregatorState returns the state of the aggregator, or the zero value if there is none.
 	aggregatorState() aggregatorState
 	// alerts returns the alerts about the aggregator.
 	alerts(now time.Time) []episodes.Episode
-	// report logs changes of the aggregator's state, and sends it the alerts and rules of this process.
+	// report logs changes of the aggregator's state, and sends the alerts and rules of this process to the aggregator.
 	report(now time.Time, rs *inforce.Rules)
-	// mismatchedRules returns the rules of which the aggregator has another version, and since when.
+	// mismatchedRules returns the names of the rules of which the aggregator has another version, with the time since
+	// when.
 	mismatchedRules() map[string]time.Time
 }
 
 // checkpoint is the concluder's part of a snapshot.
 type checkpoint struct {
 	append func(b []byte) ([]byte, error) // appends the episodes as JSON; called without the lock
-	seq    uint64                         // the checkpoint may be written when saved returns at least seq
-	lost   bool                           // whether hits before it were dropped, so that it must never be written
-	// outboxSeq is the number of the newest notification in the outbox whose conclusions the checkpoint has.
+	seq    uint64                         // checkpoint number; the checkpoint may be written once writableCheckpoint returns at least seq
+	lost   bool                           // whether hits before the checkpoint were dropped, so that the checkpoint must never be written
+	// outboxSeq is the number of the newest notification in the outbox whose conclusions the checkpoint contains.
 	outboxSeq uint64
-	unsaved   uint64 // unsaved is that number for the outbox that waits for the disk
+	unsaved   uint64 // unsaved is the corresponding number for the outbox that waits for the disk
 }
 
-// aggregatorState is the state of the aggregator that draws the conclusions of this process.
+// aggregatorState is the state of the aggregator that receives the hits of this process.
 type aggregatorState struct {
 	remote       bool
-	absent       string    // reason why hits do not reach it; "" if they do
-	unanswered   time.Time // start of the time in which the aggregator has not answered; zero while it answers
-	blocked      bool      // whether reading waits for it
-	unackedBytes int       // bytes that this process keeps for it
+	absent       string    // reason why hits do not reach the aggregator; "" if they do
+	unanswered   time.Time // start of the time without an answer from the aggregator; zero while the aggregator answers
+	blocked      bool      // whether reading is paused until the aggregator accepts hits again
+	unackedBytes int       // number of bytes that the aggregator has not acknowledged and that this process therefore keeps
 }
 
 // local is a concluder whose engine runs in this process.

@@ -57,43 +57,44 @@ type Daemon struct {
 	start time.Time
 	// readingSince is when this process began to read, at its start or when it became the leader.
 	readingSince time.Time
-	pair         *pair // nil if there is no standby
-	// outbox holds notifications until the standby has their conclusions. Nil means that there is no standby.
+	pair         *pair // high availability; nil if there is no standby
+	// outbox holds notifications until the standby has received the conclusions behind them. Nil means that there is no
+	// standby.
 	outbox *outbox
-	// unsavedOutbox holds notifications for unique sinks until their state is on disk. Nil means that there is no
-	// such sink.
+	// unsavedOutbox holds notifications for sinks of unique kinds (see component.Kind) until the state is on disk. Nil
+	// means that there is no such sink.
 	unsavedOutbox *outbox
 	unique        []sinks.Sink
 	engine        *episodes.Engine
 	pipe          *pipeline
 	self          *monitor.Alerts
 	running       running
-	guard         *inforce.Guard // used only by the tick
+	guard         *inforce.Guard // finds costly rules; used only by runTicks
 	saver         *saver
 	loader        *loader.Loader
 	// sentinel finds failures that no rule describes; nil if it is off.
 	sentinel  *sentinel.Sentinel
-	unknownAt time.Time // time of its last conclusions; used only by the tick
+	unknownAt time.Time // time of the sentinel's last conclusions; used only by runTicks
 	// endedHistory is the history of ended episodes. It is nil if an aggregator keeps the history.
 	endedHistory *endedHistory
 
 	sources   []sources.Source
 	kinds     []component.Kind // kinds of the configured sources
 	sinks     []sinks.Sink
-	receivers []sinks.Receiver // the sinks; in an agent, the connection to its aggregator
+	receivers []sinks.Receiver // the sinks; in an agent, the connection to the aggregator
 	server    *web.Server
 
 	reloading     sync.Mutex // allows only one reload at a time
 	cfg           atomic.Pointer[config.Config]
 	outcome       atomic.Pointer[reloadOutcome]
-	reported      atomic.Pointer[inforce.Rules] // rules that an agent reports, after it has read older lines for them
-	lastTriedHash atomic.Pointer[string]        // hash of the rule files that were loaded last, valid or not
-	restored      atomic.Bool                   // whether the state is restored, so that sources may start
-	warmUntil     time.Time                     // end of the warm-up; zero if there is none; used only by the tick
-	restoredUntil time.Time                     // latest time to send the restored episodes; zero if they were sent; used only by the tick
+	reported      atomic.Pointer[inforce.Rules] // rules that this agent has reported to the aggregator, after it has read older lines for new rules
+	lastTriedHash atomic.Pointer[string]        // hash of the rule files in the last load, successful or not
+	restored      atomic.Bool                   // whether the saved state is restored, so that sources may start
+	warmUntil     time.Time                     // latest end of the warm-up; zero if there is no warm-up; used only by runTicks
+	restoredUntil time.Time                     // latest time to send the restored episodes; zero after they were sent; used only by runTicks
 
 	mu       sync.Mutex
-	finished map[string]error // sources whose Run has returned
+	finished map[string]error // for each source whose Run has returned, the error of Run
 }
 
 // Options are the dependencies of a Daemon.
@@ -101,30 +102,30 @@ type Options struct {
 	Cfg      *config.Config
 	Log      zerolog.Logger
 	Web      WebOptions
-	Listener net.Listener // closed by Run
-	Probe    net.Listener // nil if there is none
+	Listener net.Listener // listener of the pages and the API; Run closes it
+	Probe    net.Listener // separate listener of the probes; nil if there is none
 	Stdin    io.Reader
 	Stdout   io.Writer
-	Color    bool // stdout shows colors
+	Color    bool // whether stdout shows colors
 	Flags    map[string]string
 	Getenv   func(string) string
-	// ConfigFile is read again by a reload; empty if there is no file.
+	// ConfigFile is the path of the configuration file, which a reload reads again. It is empty if there is no file.
 	ConfigFile string
-	// StorageFlag overrides the path in the file, also in a reload.
+	// StorageFlag overrides the storage path of the configuration file, also after a reload.
 	StorageFlag string
-	// Started is called once, a second after the start. It may be nil, and must not block for long.
+	// Started is called once, one second after the start. It may be nil, and must not block for long.
 	Started func()
-	// Scan scans a log for the pages and redacts its result. Nil means that the pages cannot scan logs.
+	// Scan scans a log for the pages and redacts secrets in the result. Nil means that the pages cannot scan logs.
 	Scan func(log string, labels matcher.Labels, set *rules.Set, hide *redact.Redactor, now time.Time) (web.Scanned, error)
 
-	// leads reports whether this process may notify now. Nil means always.
+	// leads reports whether this process may notify receivers now. Nil means that it always may.
 	leads func() bool
-	// elsewhere is leads for sources. It also returns the process that is the leader.
+	// elsewhere reports for sources whether this process is the leader, and returns the leader if it is not.
 	elsewhere func() (leads bool, who string)
 
 	now func() time.Time // clock of all parts; nil means time.Now
-	// onAccepted is called when a receiver has accepted an update, so that this is saved. unique
-	// means that the receiver cannot detect repeats.
+	// onAccepted is called when a receiver has accepted a notification, so that the state is saved soon. unique means
+	// that the receiver cannot recognize a repeated notification.
 	onAccepted func(unique bool)
 }
 
@@ -134,22 +135,22 @@ type reloadOutcome struct {
 }
 
 const (
-	// Bounds for the steps of a stop: five seconds in total if every peer hangs. The sinks
-	// limit their last attempt themselves.
+	// Time limits for the steps of a stop, which sum up to five seconds if every peer hangs. The sinks limit their last
+	// attempt themselves.
 	stopSources = time.Second
 	stopSave    = time.Second
 	stopSinks   = 3200 * time.Millisecond
 
 	lockWait    = 30 * time.Second
 	maxWarmUp   = time.Minute
-	maxRestore  = 15 * time.Second // well below the time after which alerts end by themselves
+	maxRestore  = 15 * time.Second // well below the time after which receivers resolve alerts that are not repeated
 	tickEvery   = 200 * time.Millisecond
 	selfEvery   = time.Second
 	tuneEvery   = time.Second
 	updateEvery = time.Second
 )
 
-// New loads the rules and makes all parts, but starts nothing. After an error the listeners are closed.
+// New loads the rules and constructs all parts, but starts nothing. New closes the listeners if it returns an error.
 func New(opt Options) (*Daemon, error) {
 	d, err := makeDaemon(opt)
 	if err != nil {
@@ -158,7 +159,7 @@ func New(opt Options) (*Daemon, error) {
 	return d, nil
 }
 
-// newDaemon returns a daemon that knows the time, and whether it is one of a pair.
+// newDaemon returns a daemon with its clock and, if it is one of a pair, its connection to the other process.
 func newDaemon(opt Options) *Daemon {
 	d := &Daemon{opt: opt, log: opt.Log, now: opt.now, loader: loader.New(), finished: map[string]error{}}
 	if d.now == nil {
@@ -262,7 +263,7 @@ func (d *Daemon) connectOutputs() error {
 	return nil
 }
 
-// newRedactor returns the configured redactor, nil if redaction is off.
+// newRedactor returns the configured redactor, or nil if redaction is off.
 func newRedactor(cfg config.Redaction) (*redact.Redactor, error) {
 	if cfg.Disabled {
 		return nil, nil

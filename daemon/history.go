@@ -19,28 +19,28 @@ const (
 	historyFile = "history"
 	// replaceEvery is the time between attempts to write the whole history.
 	replaceEvery = time.Minute
-	// answersFor is how long after the end of an episode its notifications are counted, because
-	// receivers accept the last one some seconds later.
+	// answersFor is how long after the end of an episode its notifications are still counted. Receivers accept the last
+	// notification a few seconds after the end.
 	answersFor = 2 * time.Minute
-	// maxAnswered is the number of ended episodes whose notifications are counted.
+	// maxAnswered is the maximum number of ended episodes whose notifications are still counted.
 	maxAnswered = 1000
 )
 
 // endedHistory is the history of ended episodes, in memory and in a log beside the snapshot.
 //
-// An end is in the history exactly once, whenever the process is killed. Its entry is added
-// under the checkpoint lock. The snapshot that contains the end also contains the entries that
-// are not in the log yet, so the log may be written before or after the snapshot. If the log
-// has an end that the snapshot lacks, the engine concludes the end again, with the same
-// identity.
+// The history contains each end exactly once, even if the process is killed at any time. The entry for an end is added
+// under the checkpoint lock. The snapshot that contains the end also contains the entries that are not in the log yet,
+// so the log may be written before or after the snapshot. If the log has an end that the snapshot lacks, the engine
+// detects the end again and gives the entry the same identity.
 type endedHistory struct {
 	*history.History
 	file    *state.Log
 	max     int64 // maximum size of the file in bytes
 	log     zerolog.Logger
 	loaded  bool      // whether the file was read; guarded by saver.busy
-	retryAt time.Time // time from which the whole file may be written; guarded by saver.busy
-	// answering are the episodes that ended recently, oldest first. Only the tick uses it.
+	retryAt time.Time // earliest time of the next attempt to write the whole file; guarded by saver.busy
+	// answering holds the recently ended episodes whose notifications are still counted, oldest first. Only runTicks
+	// uses it.
 	answering []history.Entry
 }
 
@@ -79,7 +79,7 @@ func (p *endedHistory) pendingBatch() (history.Batch, error) {
 	if p == nil {
 		return history.Batch{}, nil
 	}
-	if !p.loaded { // another instance was using the folder when this one started
+	if !p.loaded { // the folder was in use by another instance when this one started
 		if err := p.load(); err != nil {
 			return history.Batch{}, fmt.Errorf("save history: %w", err)
 		}
@@ -94,7 +94,8 @@ func (p *endedHistory) markWritten(b history.Batch) {
 	}
 }
 
-// write writes a batch or the whole history, and returns what it wrote. The caller holds saver.busy.
+// write writes the batch or, if necessary, the whole history, and returns what it wrote. The caller must hold
+// saver.busy.
 func (p *endedHistory) write(b history.Batch, now time.Time) (history.Batch, error) {
 	if len(b.Records) == 0 {
 		return b, nil
@@ -116,7 +117,8 @@ func (p *endedHistory) write(b history.Batch, now time.Time) (history.Batch, err
 	return b, nil
 }
 
-// replace writes the whole history, not too often, because otherwise it would keep a full disk busy.
+// replace writes the whole history. After a failed attempt it waits for replaceEvery, because more frequent attempts
+// would keep a full disk busy.
 func (p *endedHistory) replace(now time.Time) (history.Batch, error) {
 	if wait := p.retryAt.Sub(now); wait > 0 && wait <= replaceEvery {
 		return history.Batch{}, errors.New("the last attempt to write the whole history failed; the next attempt follows within a minute")
@@ -152,7 +154,7 @@ func (d *Daemon) addToHistory(eps []episodes.Episode) {
 	d.endedHistory.answering = d.endedHistory.answering[max(0, len(d.endedHistory.answering)-maxAnswered):]
 }
 
-// countAnswers updates how often receivers were notified of recently ended episodes.
+// countAnswers updates the number of accepted notifications of recently ended episodes.
 func (d *Daemon) countAnswers(now time.Time) {
 	if d.endedHistory == nil || len(d.endedHistory.answering) == 0 {
 		return
@@ -185,7 +187,7 @@ func newEntry(x *episodes.Episode) history.Entry {
 	}
 	if x.Rule != nil {
 		e.Pack = x.Rule.Pack
-	} else if e.Party == "" { // an alert about crowsnest itself, which may concern a tenant
+	} else if e.Party == "" { // an alert about crowsnest itself, which may concern a single tenant
 		e.Party = x.Labels["namespace"]
 	}
 	if c := x.Cause; c != nil {

@@ -25,7 +25,7 @@ type WebOptions struct {
 	Pprof       bool
 }
 
-// Listen opens the listeners. It comes first, so that a port in use is reported immediately.
+// Listen opens the listeners. It is called before everything else, so that a port in use is reported immediately.
 func Listen(f WebOptions) (main, probe net.Listener, err error) {
 	main, err = net.Listen("tcp", f.Listen)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"crowsnest/sources"
 )
 
-// changeLog logs each change in the state of sources once.
+// changeLog logs each change in the state of a source once.
 type changeLog struct {
 	d        *Daemon
 	last     map[string]sources.Status
-	panicked map[string]bool // rules whose quarantine because of panics was logged
+	panicked map[string]bool // rules that panicked and whose quarantine was already logged
 }
 
 func (c *changeLog) log(status []sources.Status) {
@@ -34,7 +34,8 @@ func (c *changeLog) log(status []sources.Status) {
 		if s.Idle != "" && s.Idle != old.Idle {
 			log.Warn().Str("reason", s.Idle).Msg("source is idle: it has nothing to read that a rule can match, and keeps checking")
 		}
-		// The source events also counts watches, of the Kubernetes API, and follows no files.
+		// The source events also counts errors of type watch, but these concern the Kubernetes API, and the source
+		// follows no files.
 		if _, followsFiles := s.Errors["descriptors"]; followsFiles && s.Errors["watch"] > 0 && old.Errors["watch"] == 0 {
 			log.Warn().Msg("the limit of inotify instances or watches is reached (fs.inotify): directories are polled, so new files are found a little later")
 		}
@@ -77,7 +78,7 @@ func (c *changeLog) logMembers(s, old sources.Status) {
 	}
 }
 
-// logPanics logs rules that are quarantined because of panics.
+// logPanics logs newly quarantined rules that panicked.
 func (c *changeLog) logPanics(quarantined []matcher.Quarantined) {
 	now, log := map[string]bool{}, c.d.component("rules")
 	for _, g := range quarantined {

@@ -9,12 +9,12 @@ import (
 	"crowsnest/daemon/config"
 )
 
-// gcPercent is the garbage that may accumulate, in percent of the live heap. On a node, memory
-// is scarcer than the CPU time that a higher value would save.
+// gcPercent is the value of GOGC, the percentage of the live heap by which garbage may grow between collections. It is
+// lower than Go's default, because memory on a node is scarcer than the CPU time that a higher value would save.
 const gcPercent = 25
 
-// minGarbage may accumulate while the live heap is smaller than smallHeap. A percentage of so little would
-// keep the collector running during a flood of lines.
+// minGarbage is the number of bytes of garbage that may accumulate while the live heap is smaller than smallHeap. A
+// percentage of a small heap would keep the collector running during a flood of lines.
 const (
 	minGarbage = 5 << 20
 	smallHeap  = 12 << 20
@@ -26,24 +26,23 @@ const startPercent = 300
 // Delay delays the first garbage collection. It is safe for concurrent use.
 type Delay struct {
 	mu    sync.Mutex
-	usual int // usual percentage; zero once the delay is over
+	usual int // percentage to restore; zero after the delay is over
 }
 
-// DelayCollection delays the first garbage collection until the heap has 12 MiB, because most
-// commands have ended by then. It does so unless GOGC is set. The delay ends with that
-// collection, or by End.
+// DelayCollection delays the first garbage collection until the heap has 12 MiB, because most commands end before that.
+// It does nothing if GOGC is set. The delay ends with the first collection or with a call of End.
 func DelayCollection(getenv func(string) string) *Delay {
 	d := &Delay{}
 	if getenv("GOGC") != "" {
 		return d
 	}
 	d.usual = debug.SetGCPercent(startPercent)
-	type cycle struct{ _ *byte } // the first collection frees it; the pointer keeps it out of shared memory blocks
+	type cycle struct{ _ *byte } // freed by the first collection; the pointer field keeps it out of the allocator's shared blocks
 	runtime.AddCleanup(new(cycle), (*Delay).End, d)
 	return d
 }
 
-// End restores the usual pace of the collector, if the delay is not over. It does nothing on nil.
+// End restores the usual pace of the collector if the delay is not over. A nil Delay does nothing.
 func (d *Delay) End() {
 	if d == nil {
 		return
@@ -56,20 +55,20 @@ func (d *Delay) End() {
 	}
 }
 
-// FreeMemory returns unused memory to the system: garbage, such as that of loading rules, and
-// the pages of the program that only the start has used; see ReleaseProgram.
+// FreeMemory returns unused memory to the system. This includes garbage, for example from loading rules, and pages of
+// the program that only the start has used; see ReleaseProgram.
 func FreeMemory() error {
 	debug.FreeOSMemory()
 	return ReleaseProgram()
 }
 
-// memoryLimit is enough memory for the default limits. Near it the collector runs more often,
-// because a flood of lines produces much garbage.
+// memoryLimit is the soft memory limit in bytes, which suffices for the default limits of the configuration. Near the
+// soft limit the collector runs more often, because a flood of lines produces much garbage.
 const memoryLimit = 112 << 20
 
-// LimitMemory sets the pace and the soft limit of the garbage collector, unless GOGC and
-// GOMEMLIMIT are set. The soft limit grows with the limits of the configuration. It also
-// returns memory that only the load needed to the system; see FreeMemory.
+// LimitMemory sets the pace and the soft limit of the garbage collector, unless GOGC and GOMEMLIMIT are set. The soft
+// limit grows with the limits of the configuration. LimitMemory also frees the memory that only the load needed; see
+// FreeMemory.
 func LimitMemory(getenv func(string) string, limits config.Limits) error {
 	if getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -83,22 +82,23 @@ func LimitMemory(getenv func(string) string, limits config.Limits) error {
 	return FreeMemory()
 }
 
-// pace lets at least minGarbage accumulate between two collections of a small heap.
+// pace adjusts the garbage collector so that at least minGarbage accumulates between two collections, even if the heap
+// is small.
 type pace struct {
 	mu      sync.Mutex
 	percent int
 }
 
-// keepPace sets the pace again after each collection, because the live heap has changed.
+// keepPace adjusts the pace after each collection to the new size of the live heap.
 func (p *pace) keepPace() {
-	type cycle struct{ _ *byte } // the next collection frees it; the pointer keeps it out of shared memory blocks
+	type cycle struct{ _ *byte } // freed by the next collection; the pointer field keeps it out of the allocator's shared blocks
 	runtime.AddCleanup(new(cycle), func(p *pace) {
 		p.setFor(liveHeap())
 		p.keepPace()
 	}, p)
 }
 
-// setFor sets the pace for a live heap of this many bytes.
+// setFor sets the pace for a live heap of live bytes.
 func (p *pace) setFor(live uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,13 +17,14 @@ import (
 	"crowsnest/web"
 )
 
-// minAgentCost is the cost from which an agent exposes a rule, because there may be hundreds of agents.
+// minAgentCost is the minimum total cost of a rule for which an agent exposes series. It keeps the number of series
+// small, because there may be hundreds of agents.
 const minAgentCost = 100 * time.Millisecond
 
 type metered interface{ Metrics() metric.Collector }
 
-// registerMetrics registers all metrics. A source, an endpoint and a rule has its series as soon as it is
-// loaded, unless they are sparse. An agent omits metrics that only its aggregator knows.
+// registerMetrics registers all metrics. The series of a source, an endpoint or a rule exist as soon as it is loaded,
+// unless they are sparse. An agent omits metrics that only its aggregator can compute.
 func (d *Daemon) registerMetrics(reg *prometheus.Registry) error {
 	agent := d.pipe.concluder.aggregatorState().remote
 	all := []prometheus.Collector{
@@ -81,8 +82,8 @@ func (d *Daemon) endpointStatus() []sinks.EndpointStatus {
 	return out
 }
 
-// ownMetrics returns the metrics of reloads, the saved state, outages, kinds of sources, and
-// alerts about crowsnest itself. sparse omits alerts that are not open.
+// ownMetrics returns the metrics of reloads, the saved state, outages, kinds of sources, and alerts about crowsnest
+// itself. If sparse is set, only open alerts have a series.
 func (d *Daemon) ownMetrics(sparse bool) metric.Collector {
 	away := func(d *Daemon) map[string]time.Time {
 		since, out := d.self.Outages(), map[string]time.Time{}

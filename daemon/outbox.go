@@ -8,15 +8,17 @@ import (
 )
 
 const (
-	// freshFor is how long after it fired a conclusion is saved immediately.
+	// freshFor is the age of an alert up to which holding its notification makes the saver save soon. Older firing
+	// alerts can wait for the next regular save.
 	freshFor = 2 * time.Second
-	// heldAtMost is how long a conclusion waits for the standby. A leader without contact has lost the lead then.
+	// heldAtMost is the maximum time that a notification waits for the standby. A leader that cannot reach the standby
+	// for this long has lost the lead.
 	heldAtMost = 10 * time.Second
 )
 
-// outbox holds notifications until the standby has their conclusions. Without it, a leader that
-// is cut off would send notifications that its successor does not know, and the successor would
-// conclude and notify again. It is safe for concurrent use.
+// outbox holds notifications until the standby has the conclusions behind them. Otherwise a leader that is cut off
+// could send notifications that its successor does not know, and the successor would draw the same conclusions and
+// notify again. It is safe for concurrent use.
 type outbox struct {
 	saveSoon func() // makes the saver save soon
 	send     func([]episodes.Episode)
@@ -32,7 +34,7 @@ type notification struct {
 	eps []episodes.Episode
 }
 
-// add holds episodes back. The caller must hold the checkpoint lock for reading.
+// add adds a notification about the episodes to those that wait. The caller must hold the checkpoint lock for reading.
 func (o *outbox) add(eps []episodes.Episode, now time.Time) {
 	if len(eps) == 0 {
 		return
@@ -49,8 +51,8 @@ func (o *outbox) add(eps []episodes.Episode, now time.Time) {
 	}
 }
 
-// newestSeq returns the number of the newest episodes. The caller must hold the checkpoint lock
-// for writing, so that a snapshot copied now contains them.
+// newestSeq returns the number of the newest notification. The caller must hold the checkpoint lock for writing, so
+// that the snapshot that it copies contains the conclusions up to this number.
 func (o *outbox) newestSeq() uint64 {
 	if o == nil {
 		return 0
@@ -60,12 +62,12 @@ func (o *outbox) newestSeq() uint64 {
 	return o.seq
 }
 
-// sendUpTo sends the episodes with numbers up to upTo.
+// sendUpTo sends the notifications with numbers up to upTo.
 func (o *outbox) sendUpTo(upTo uint64) {
 	o.sendDue(func(l notification) bool { return l.seq <= upTo })
 }
 
-// sendOverdue sends episodes that have waited for too long.
+// sendOverdue sends the notifications that have waited for heldAtMost.
 func (o *outbox) sendOverdue(now time.Time) {
 	o.sendDue(func(l notification) bool { return now.Sub(l.at) >= heldAtMost })
 }
@@ -75,7 +77,7 @@ func (o *outbox) sendDue(due func(notification) bool) {
 		return
 	}
 	o.mu.Lock()
-	defer o.mu.Unlock() // held while they are sent, so that they stay in order
+	defer o.mu.Unlock() // held during the sending, so that notifications keep their order
 	for len(o.held) > 0 && due(o.held[0]) {
 		o.send(o.held[0].eps)
 		o.held = o.held[1:]

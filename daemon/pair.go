@@ -19,7 +19,7 @@ import (
 	"crowsnest/web"
 )
 
-// With high_availability two processes together are one aggregator. Run begins in this file:
+// With high_availability two processes together act as one aggregator. Run begins in this file:
 //
 //	lock ─▶ stand by: fetch the leader's checkpoints, refuse agents
 //	              │ the lead is free
@@ -29,37 +29,37 @@ import (
 //	              ▼
 //	        restore, start everything: as after a kill
 //
-// A process that loses the leadership ends without sending or saving anything, so that nothing
-// of its state remains. Its supervisor starts it again.
+// A process that loses the leadership exits without sending or saving anything, so that it cannot interfere with the
+// new leader. Its supervisor starts it again.
 
 // ErrLeadLost is returned when another process has become the leader.
 var ErrLeadLost = errors.New("another process is the leader now: this one stops, and becomes the standby when it is restarted")
 
 const (
-	// maxReplica is the maximum size of an unpacked checkpoint, which is that of a snapshot file.
+	// maxReplica is the maximum size of an unpacked checkpoint in bytes. It equals the maximum size of a snapshot file.
 	maxReplica = 64 << 20
-	// releaseWithin is the time that releasing the leadership may take at a stop.
+	// releaseWithin is the time limit for releasing the leadership at a stop.
 	releaseWithin = 2 * time.Second
-	// stopCopying is how long a write of a checkpoint may take after this process became the leader.
+	// stopCopying is the time limit for a pending write of a checkpoint after this process has become the leader.
 	stopCopying = 10 * time.Second
 	pairLogged  = time.Minute
 )
 
-// pair connects this process with the other one. It is nil if there is no other one.
+// pair connects this process with the second process of a pair. A nil pair means that there is no second process.
 type pair struct {
 	cfg   lead.Settings
 	log   zerolog.Logger
 	stage atomic.Pointer[stage]
 }
 
-// stage holds the parts of a pair that exist once the state folder is locked.
+// stage holds the parts of a pair that exist only after the state folder is locked.
 type stage struct {
 	elector *lead.Elector
 	server  *lead.Server
 	standby *lead.Standby
 	leader  *lead.Leader // nil if this process is the standby
 	tasks   *group       // the elector and the server
-	since   time.Time    // when this process became the leader
+	since   time.Time    // time at which this process became the leader
 }
 
 func newPair(cfg *lead.Settings, log zerolog.Logger) *pair {
@@ -69,7 +69,7 @@ func newPair(cfg *lead.Settings, log zerolog.Logger) *pair {
 	return &pair{cfg: cfg.WithDefaults(), log: log}
 }
 
-// isLeading reports whether this process may accept, conclude and notify now.
+// isLeading reports whether this process may accept hits, draw conclusions and notify receivers now.
 func (p *pair) isLeading() bool {
 	if p == nil {
 		return true
@@ -78,7 +78,7 @@ func (p *pair) isLeading() bool {
 	return st != nil && st.leader != nil && st.elector.IsLeading()
 }
 
-// currentLeader reports whether this process is the leader, and returns the leader.
+// currentLeader reports whether this process is the leader, and returns the name of the leader.
 func (p *pair) currentLeader() (leads bool, leader string) {
 	if p == nil || p.isLeading() {
 		return true, ""
@@ -134,8 +134,8 @@ func (d *Daemon) openPair(ctx context.Context) (*stage, error) {
 	return st, nil
 }
 
-// standBy returns nil when this process is the leader and has the newest state on its disk. It
-// returns an error if that is impossible, and ctx's error if ctx ends.
+// standBy blocks until this process is the leader and has the newest state on its disk, and then returns nil. It
+// returns an error if that is impossible, or the error of ctx if ctx ends.
 func (d *Daemon) standBy(ctx context.Context, failed <-chan error) error {
 	st, err := d.openPair(ctx)
 	if err != nil {
@@ -158,7 +158,7 @@ func (d *Daemon) standBy(ctx context.Context, failed <-chan error) error {
 		d.log.Error().Err(err).Msg("stopping: the web server broke")
 	}
 	waiting.stop(stopSources)
-	if !copying.stop(stopCopying) && err == nil { // a late write would be older than the next one
+	if !copying.stop(stopCopying) && err == nil { // if the write finished later, it would overwrite a newer state
 		err = errors.New("high_availability: the leader's last state could not be written in time; check whether the disk of storage.path hangs")
 	}
 	if err != nil {
@@ -199,7 +199,7 @@ func (d *Daemon) takeOver(st *stage) error {
 	}
 	d.readingSince = d.now().UTC()
 	if got := st.standby.SyncStatus(); packed != nil && !got.Time.IsZero() {
-		// The times of the state are by the clock of another machine.
+		// The times in the state come from the clock of another machine.
 		if ahead := got.ClockLead + times.Stepped(got.Time, d.now()); ahead.Abs() >= clocksAgree {
 			d.saver.clockLead = ahead
 			log.Warn().Stringer("by", ahead).Msg("the clock of the previous leader differs from this one: open alerts and deadlines are shifted by the difference")
@@ -225,7 +225,7 @@ func (d *Daemon) wholeHistory() [][]byte {
 	return d.endedHistory.LiveRecords(d.now()).Records
 }
 
-// releaseLead releases the leadership. It is called when everything has stopped and was saved.
+// releaseLead releases the leadership. It must be called after everything has stopped and the state is saved.
 func (p *pair) releaseLead() {
 	if p == nil {
 		return
@@ -244,7 +244,8 @@ func (p *pair) releaseLead() {
 	st.tasks.stop(stopSources)
 }
 
-// lost is closed when another process becomes the leader. It is nil without another process.
+// lost returns a channel that is closed when another process becomes the leader. The channel is nil if there is no
+// second process.
 func (p *pair) lost() <-chan struct{} {
 	if p == nil {
 		return nil
@@ -252,7 +253,7 @@ func (p *pair) lost() <-chan struct{} {
 	return p.stage.Load().elector.Lost()
 }
 
-// abortAll stops everything after the leadership was lost, and sends and saves nothing.
+// abortAll stops everything after the leadership was lost, without sending or saving anything.
 func (d *Daemon) abortAll(f flow) {
 	d.pipe.concluder.release()
 	all := []*group{f.tick, f.sinks, f.rest, f.sources}
@@ -265,7 +266,7 @@ func (d *Daemon) abortAll(f flow) {
 	d.pair.stage.Load().tasks.stop(stopSources)
 }
 
-// logPair logs problems of a standby until ctx ends.
+// logPair logs problems of the standby until ctx ends.
 func (d *Daemon) logPair(ctx context.Context) {
 	p := d.pair
 	said, at := "", time.Time{}
@@ -290,7 +291,7 @@ func (d *Daemon) logPair(ctx context.Context) {
 	}
 }
 
-// whyNotReady returns why this standby could not take over without a loss. It is "" for a leader.
+// whyNotReady returns why this standby could not take over without losing state. It returns "" for a leader.
 func (p *pair) whyNotReady() string {
 	if p == nil {
 		return ""
@@ -321,7 +322,7 @@ func (p *pair) whyNotReady() string {
 type stateKeeper struct {
 	dir string
 	max int64      // maximum size of the history in bytes
-	log *state.Log // nil if the history was not replaced yet
+	log *state.Log // nil until the leader has sent the whole history
 }
 
 // Keep implements lead.Keeper.
@@ -334,7 +335,7 @@ func (k *stateKeeper) Keep(packed []byte, records [][]byte, whole bool) error {
 			k.log = log
 		}
 	case len(records) == 0:
-	case k.log == nil || k.log.Size() > k.max: // the leader will send the whole history
+	case k.log == nil || k.log.Size() > k.max: // the error makes the leader send the whole history
 		err = state.ErrLogChanged
 	default:
 		err = k.log.Append(records)
@@ -345,7 +346,8 @@ func (k *stateKeeper) Keep(packed []byte, records [][]byte, whole bool) error {
 	return state.SaveReplica(k.dir, packed)
 }
 
-// aloneSince returns since when this leader has lacked a standby, or zero.
+// aloneSince returns the start of the time in which this leader has had no standby. It returns zero if there is a
+// standby.
 func (p *pair) aloneSince() time.Time {
 	if p == nil || p.standsBy() {
 		return time.Time{}
@@ -369,8 +371,8 @@ func (p *pair) view() *web.Pair {
 	return out
 }
 
-// leaderPages returns the address of the leader's pages while this process is the standby. It is "" if the
-// pages need TLS or credentials, which belong to the name that browsers use.
+// leaderPages returns the address of the leader's pages if this process is the standby, and "" otherwise. It also
+// returns "" if the pages use TLS or credentials, because these belong to the host name that browsers use.
 func (d *Daemon) leaderPages() string {
 	if !d.pair.standsBy() || d.opt.Web.ConfigFile != "" {
 		return ""
@@ -391,11 +393,11 @@ func (d *Daemon) leaderPages() string {
 type pairState struct {
 	leads   bool
 	since   time.Time
-	up      bool          // whether the standby has everything
-	lag     time.Duration // lag of the standby
+	up      bool          // whether the standby has the newest checkpoint
+	lag     time.Duration // time by which the standby is behind the leader
 	sent    int64
 	fetched int64
-	renewed bool // whether the leader record can be reached
+	renewed bool // whether the record of the leader can be read and written
 }
 
 func (p *pair) state() pairState {

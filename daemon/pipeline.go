@@ -17,31 +17,31 @@ import (
 	"crowsnest/unknown/sentinel"
 )
 
-// pipeline matches lines, passes the hits to the concluder, and moves the positions of the
-// sources. inlet makes it a sources.Pipeline. It is safe for concurrent use.
+// pipeline matches lines, passes the hits to the concluder, and advances the positions of the sources. The method
+// inletFor returns the sources.Pipeline for one source. pipeline is safe for concurrent use.
 type pipeline struct {
-	// lock is the checkpoint lock. It is held for reading while a block is matched, its hits
-	// are accepted and its position moves. It is held for writing while a snapshot is copied or
-	// the rules change. So a snapshot contains a block completely or not at all, and no line is
-	// matched against two sets of rules.
+	// lock is the checkpoint lock. It is held for reading while a block of lines is matched, its hits are accepted and
+	// the position of its source advances. It is held for writing while a snapshot is copied or the rules change. So a
+	// snapshot contains all effects of a block or none, and no line is matched against two sets of rules.
 	lock      sync.RWMutex
 	rules     atomic.Pointer[inforce.Rules]
 	engine    *episodes.Engine
 	concluder concluder
 	now       func() time.Time
-	sentinel  *sentinel.Sentinel // nil if it is off
+	sentinel  *sentinel.Sentinel // finds failures that no rule describes; nil if this detection is off
 	changed   atomic.Bool        // whether the state changed since the last copy
 	buffers   sync.Pool          // *matcher.Buffer values
-	// known is the newest time of the engine, guarded by lock. onSet is called after a set clock; it may be nil.
+	// known is the newest time that the engine has seen, guarded by lock. onSet is called after the clock was set; it
+	// may be nil.
 	known time.Time
 	onSet func(d time.Duration, now time.Time)
 
 	mu         sync.Mutex
 	sources    map[string]sources.Source
-	watermarks map[string]time.Time               // watermarks of sources and members, by name
-	lagging    map[string][]matcher.LaggingStream // lagging streams of sources and members, by name
-	set        time.Duration                      // total change of the clock since the start
-	stamps     times.Stamps                       // timestamps of this clock
+	watermarks map[string]time.Time               // time up to which all lines are read, by name of the source or member
+	lagging    map[string][]matcher.LaggingStream // streams that are read less far than the watermark, by name of the source or member
+	set        time.Duration                      // sum of all changes of the clock since the start
+	stamps     times.Stamps                       // corrects timestamps by the changes of the clock
 	images     []sources.Images
 }
 
@@ -52,7 +52,7 @@ func newPipeline(engine *episodes.Engine, receiver concluder, now func() time.Ti
 	}
 }
 
-// attachSentinel passes complaints to the sentinel. It must be called before the first line.
+// attachSentinel makes the pipeline pass unmatched errors to the sentinel. It must be called before the first line.
 func (p *pipeline) attachSentinel(s *sentinel.Sentinel) {
 	if s != nil {
 		p.sentinel = s
@@ -60,7 +60,7 @@ func (p *pipeline) attachSentinel(s *sentinel.Sentinel) {
 	}
 }
 
-// addSource registers a source before its first lines. Only its members have watermarks, if it has any.
+// addSource registers a source before its first lines. If the source has members, only its members have watermarks.
 func (p *pipeline) addSource(src sources.Source) {
 	p.mu.Lock()
 	p.sources[src.Name()] = src
@@ -73,7 +73,7 @@ func (p *pipeline) addSource(src sources.Source) {
 	}
 }
 
-// AddMember makes the watermark wait for a member of a source.
+// AddMember registers a member of a source, so that conclusions wait for the lines of the member.
 func (p *pipeline) AddMember(name string) {
 	source, _, _ := strings.Cut(name, "/")
 	p.mu.Lock()
@@ -84,12 +84,12 @@ func (p *pipeline) AddMember(name string) {
 	}
 }
 
-// addToWatermark makes the watermark wait for a source or for a member of it.
+// addToWatermark registers a source, or a member of src with this name, so that conclusions wait for its lines.
 func (p *pipeline) addToWatermark(name string, src sources.Source) {
 	p.concluder.AddSource(name, sourceLateness(src), selectorFilter(name, src))
 }
 
-// selectorFilter returns the selectors that a source, or its member of this name, serves.
+// selectorFilter returns a function that reports whether the source, or its member of this name, serves a selector.
 func selectorFilter(name string, src sources.Source) func(rules.Selector) bool {
 	if members := src.Info().Members; members != nil {
 		return members.MemberServes(name)
@@ -97,12 +97,13 @@ func selectorFilter(name string, src sources.Source) func(rules.Selector) bool {
 	return src.Serves
 }
 
-// sourceLateness returns how far the watermark of a source stays behind its progress.
+// sourceLateness returns the time by which the watermark of a source stays behind the progress of the source, because
+// lines may arrive late.
 func sourceLateness(src sources.Source) time.Duration {
 	return cmp.Or(src.Info().Lateness, rules.Lateness)
 }
 
-// RemoveMember makes the watermark no longer wait for a member of a source.
+// RemoveMember unregisters a member of a source, so that conclusions no longer wait for the lines of the member.
 func (p *pipeline) RemoveMember(name string) {
 	p.concluder.RemoveSource(name)
 	p.mu.Lock()
@@ -145,9 +146,9 @@ func (in *sourcePipeline) matchBlock(
 	s *matcher.Stream, commit func(), match func(*matcher.Program, *matcher.Buffer, time.Time) []matcher.Hit,
 ) {
 	p := in.pipeline
-	p.concluder.Wait() // without the lock, so that saving and reloading can continue
+	p.concluder.Wait() // before the lock is taken, so that saving and reloading can continue
 	buf := p.buffers.Get().(*matcher.Buffer)
-	defer p.buffers.Put(buf) // safe, because the concluder copies the parts of hits that it keeps
+	defer p.buffers.Put(buf) // the concluder copies the parts of hits that it keeps, so the buffer can be reused
 	now := p.enter()
 	defer p.lock.RUnlock()
 	rs := p.rules.Load()
@@ -165,8 +166,8 @@ func (in *sourcePipeline) matchBlock(
 	p.changed.Store(true)
 }
 
-// nameImages adds the image to hits whose stream does not state it, such as those of agents.
-// Rules that compare it with affected versions need it.
+// nameImages adds the image of the container to hits whose stream lacks it, such as hits from agents. Rules that
+// compare the image with affected versions need it.
 func (p *pipeline) nameImages(hits []matcher.Hit) {
 	for i := range hits {
 		h := &hits[i]
@@ -175,14 +176,14 @@ func (p *pipeline) nameImages(hits []matcher.Hit) {
 			continue
 		}
 		if image := p.findImage(h.Labels["namespace"], h.Labels["pod"], h.Labels["container"]); image != "" {
-			h.Values = slices.Clone(h.Values) // hits of one line may share them
+			h.Values = slices.Clone(h.Values) // a copy, because hits of one line may share their values
 			h.Values[at] = image
 		}
 	}
 }
 
-// AdvanceWatermark reports that the source has read all lines up to t, except those of lagging
-// streams. A time in the future was taken before the clock was set back, and counts as now.
+// AdvanceWatermark records that the source has read all lines up to t, except the lines of lagging streams. A time in
+// the future was read before the clock was set back, and counts as now.
 func (p *pipeline) AdvanceWatermark(source string, t time.Time, lagging ...matcher.LaggingStream) {
 	now := p.enter()
 	defer p.lock.RUnlock()
@@ -197,7 +198,8 @@ func (p *pipeline) AdvanceWatermark(source string, t time.Time, lagging ...match
 	}
 }
 
-// readUpTo reports whether all named watermarks have reached t, which is by the clock at the start.
+// readUpTo reports whether all named watermarks have reached t. t is a time of the clock before any change since the
+// start.
 func (p *pipeline) readUpTo(names []string, t time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,7 +211,7 @@ func (p *pipeline) readUpTo(names []string, t time.Time) bool {
 	return true
 }
 
-// swapRules makes a set of rules active, between two blocks.
+// swapRules makes a set of rules active. No block of lines is being matched meanwhile.
 func (p *pipeline) swapRules(rs *inforce.Rules) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -228,7 +230,7 @@ func (p *pipeline) swapRules(rs *inforce.Rules) {
 	p.changed.Store(true)
 }
 
-// withCopyLock calls f with the checkpoint lock, to copy a snapshot. f must not block.
+// withCopyLock calls f with the checkpoint lock held for writing, so that f can copy a snapshot. f must not block.
 func (p *pipeline) withCopyLock(f func()) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -236,7 +238,8 @@ func (p *pipeline) withCopyLock(f func()) {
 	f()
 }
 
-// evaluate sends new conclusions. A snapshot contains both them and what send did, or neither.
+// evaluate passes new conclusions to send. A snapshot contains both the conclusions and the effects of send, or
+// neither.
 func (p *pipeline) evaluate(send func([]episodes.Episode)) {
 	now := p.enter()
 	defer p.lock.RUnlock()

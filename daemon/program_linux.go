@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// ReleaseProgram removes the pages of the program file from the memory of the process. The
-// start executes most of the program once, and the kernel maps 64 KiB around each page that is
-// used. Pages that are used again are mapped again from the page cache, without reading the
-// disk. After an error, some or all pages may still be there.
+// ReleaseProgram removes pages of the program file from the memory of the process. They are there because the start
+// executes most of the program once, and because the kernel maps 64 KiB around each page that is used. Pages that are
+// used again are mapped again from the page cache without reading the disk. After an error, some or all of the pages
+// may remain in memory.
 func ReleaseProgram() error {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -37,9 +37,9 @@ func ReleaseProgram() error {
 
 type mapping struct{ from, to uintptr }
 
-// programMappings returns the mappings of a file whose pages are identical to the file. They
-// are read-only, and nothing has changed them earlier, such as a relocation. It reads no
-// further than the last mapping of the file.
+// programMappings returns the mappings of file whose pages are identical to the file. These mappings are read-only, and
+// their pages were not changed before, for example by a relocation. programMappings reads smaps no further than the
+// last mapping of the file.
 func programMappings(smaps io.Reader, file string) (list []mapping, err error) {
 	var m mapping
 	var perms string
@@ -50,7 +50,7 @@ func programMappings(smaps io.Reader, file string) (list []mapping, err error) {
 		if len(words) < 2 {
 			continue
 		}
-		if !strings.HasSuffix(words[0], ":") { // the first line of a mapping
+		if !strings.HasSuffix(words[0], ":") { // the line is the first line of a mapping
 			if in = len(words) >= 6 && strings.Join(words[5:], " ") == file; !in && found {
 				return list, nil
 			}

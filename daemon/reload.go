@@ -28,7 +28,7 @@ func (d *Daemon) Reload(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	// This happens before the files are read, so that a change meanwhile causes another reload.
+	// The fingerprint is taken before the files are read, so that a change during the load causes another reload.
 	d.lastTriedHash.Store(new(loader.Fingerprint(d.cfg.Load())))
 	out, err := d.loadAgain()
 	now := d.now().UTC()
@@ -49,7 +49,7 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	return err
 }
 
-// loadAgain prepares everything before it swaps the rules.
+// loadAgain loads and compiles everything before it swaps the rules.
 func (d *Daemon) loadAgain() (loader.Loaded, error) {
 	cfg := d.cfg.Load()
 	if d.opt.ConfigFile != "" {
@@ -77,7 +77,7 @@ func (d *Daemon) loadAgain() (loader.Loaded, error) {
 		return loader.Loaded{}, fmt.Errorf("compile rules: %w", err)
 	}
 	before := d.pipe.rules.Load()
-	rs.Program.Prepare(before.Program) // so that the first lines need not wait for it
+	rs.Program.Prepare(before.Program) // so that the first lines need not wait for the preparation
 	d.pipe.swapRules(rs)
 	d.readAgain(before.Digests)
 	d.reported.Store(rs)
@@ -107,15 +107,15 @@ func (d *Daemon) logWarnings(set *rules.Set) {
 	}
 }
 
-// Rule files are reloaded when their hash has changed and is the same twice in a row, so that a
-// file is not loaded while it is being written. inotify only makes the check happen earlier,
-// because it misses events on some file systems, and some changes of a ConfigMap.
+// Rule files are reloaded when their hash has changed and two consecutive hashes are equal, so that a file is not
+// loaded while it is being written. Polling is necessary, because inotify misses events on some file systems and some
+// changes of a ConfigMap. An inotify event only makes the next check happen earlier.
 const (
 	pollRules   = 5 * time.Second
 	settleRules = 500 * time.Millisecond
 )
 
-// watchRules reloads when rule files have changed, until ctx ends.
+// watchRules reloads the rules whenever rule files have changed, until ctx ends.
 func (d *Daemon) watchRules(ctx context.Context) {
 	hints, closeHints := d.ruleHints()
 	defer closeHints()
@@ -140,13 +140,14 @@ func (d *Daemon) watchRules(ctx context.Context) {
 		case !settled:
 			timer.Reset(settleRules)
 		default:
-			_ = d.Reload(ctx) // Reload logs the error; there is no retry
+			_ = d.Reload(ctx) // Reload logs the error; the same files are not tried again
 			timer.Reset(pollRules)
 		}
 	}
 }
 
-// ruleHints returns inotify events of folders with rules. Without them, polling finds all changes.
+// ruleHints returns inotify events of the folders with rules, and a function that stops them. Without events, polling
+// still finds all changes.
 func (d *Daemon) ruleHints() (<-chan fsnotify.Event, func()) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {

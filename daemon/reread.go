@@ -15,19 +15,20 @@ import (
 	"crowsnest/sources"
 )
 
-// An agent that gets a rule later than the aggregator has read lines without matching them
-// against the rule. It reads these lines again before it reports the rule. Until then the
-// aggregator concludes nothing from missing lines of the agent.
+// If an agent gets a rule later than the aggregator, the agent has read lines without matching them against the rule.
+// The agent reads these lines again before it reports the rule as active. Until then the aggregator concludes nothing
+// from the absence of the agent's lines.
 
 const (
 	maxReread = 64 << 20
-	// rereadMargin is how long before the aggregator got a rule the lines begin that are read again.
+	// rereadMargin is added before the time at which the aggregator got a rule. The agent reads lines again from the
+	// resulting time on.
 	rereadMargin = 15 * time.Second
 	rereadBlock  = 256 << 10
 )
 
-// readAgain matches older lines against rules that the aggregator got before this agent. before
-// returns the digests of the previous rules.
+// readAgain matches older lines against rules that the aggregator got before this agent. before returns the digests of
+// the rules that were active before the last reload.
 func (d *Daemon) readAgain(before func() map[string]string) {
 	ahead := d.pipe.concluder.mismatchedRules()
 	if len(ahead) == 0 {
@@ -81,8 +82,8 @@ type rereader struct {
 	hits    int
 }
 
-// rereadStream reads a stream up to its position, including its rotated files. It is safe to
-// read a line twice, because both have the same fingerprint.
+// rereadStream reads a stream again up to its position, including its rotated files. Reading a line twice has no
+// effect, because both hits have the same fingerprint.
 func (r *rereader) rereadStream(st sources.StreamStatus) error {
 	if st.Path == "" {
 		return nil
@@ -92,7 +93,7 @@ func (r *rereader) rereadStream(st sources.StreamStatus) error {
 		return nil //nolint:nilerr // nothing was written, or the pod was deleted
 	}
 	var errs []error
-	rotated, _ := filepath.Glob(st.Path + ".*") // the pattern is always valid
+	rotated, _ := filepath.Glob(st.Path + ".*") // the only error is an invalid pattern, which cannot occur
 	for _, path := range rotated {
 		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && !strings.HasSuffix(path, ".gz") && !info.ModTime().Before(r.since) {
 			errs = append(errs, r.rereadFile(path, info.Size(), st.Labels))
@@ -120,7 +121,7 @@ func (r *rereader) rereadFile(path string, end int64, labels matcher.Labels) err
 		whole := bytes.LastIndexByte(block[:kept+n], '\n') + 1
 		r.ingestRecent(r.program.Scan(s, block[:whole], time.Now()))
 		if kept = copy(block, block[whole:kept+n]); kept == len(block) {
-			kept = 0 // the last line has no end
+			kept = 0 // the last line is incomplete
 		}
 		switch {
 		case errors.Is(err, io.EOF):

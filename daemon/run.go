@@ -14,8 +14,8 @@ import (
 	"crowsnest/state"
 )
 
-// Run runs the daemon until ctx ends, and stops it within five seconds. It closes the listeners. Its error
-// is of the web server, or ErrLeadLost.
+// Run runs the daemon until ctx ends, and then stops it within five seconds. It closes the listeners. It returns an
+// error if the web server fails, or ErrLeadLost.
 func (d *Daemon) Run(ctx context.Context) (err error) {
 	failed := make(chan error, 1)
 	base := context.WithoutCancel(ctx)
@@ -33,7 +33,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if ctx.Err() != nil { // lines that are read now might not be saved
+	if ctx.Err() != nil { // lines that are read after this point might not be saved
 		d.log.Info().Msg("stopped before anything was read")
 		return nil
 	}
@@ -41,7 +41,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	d.saver.saveRules(d.loader.InForce())
 	d.reloading.Unlock()
 	d.restore()
-	d.pipe.concluder.report(d.now(), d.reported.Load()) // before the first message, which announces the report
+	d.pipe.concluder.report(d.now(), d.reported.Load()) // before the first message to the aggregator, because that message announces the report
 	flow := d.startAll(base)
 	select {
 	case <-ctx.Done():
@@ -57,10 +57,10 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	return err
 }
 
-// joinPair returns nil when this process leads its pair, or was stopped as the standby.
+// joinPair returns nil when this process leads its pair, or when it was stopped while it was the standby.
 func (d *Daemon) joinPair(ctx context.Context, failed <-chan error) error {
 	stopped := func() bool { return ctx.Err() != nil }
-	for !stopped() && !d.saver.savesState() { // another instance may use the folder for longer than this
+	for !stopped() && !d.saver.savesState() { // unlike an instance without a pair, it waits without limit
 		d.lockState(ctx)
 	}
 	if stopped() {
@@ -74,8 +74,8 @@ func (d *Daemon) joinPair(ctx context.Context, failed <-chan error) error {
 	return err
 }
 
-// lockState waits for another instance that uses the same state, such as the old pod of a
-// rolling update. If the wait takes too long, this instance continues without saving.
+// lockState waits until no other instance uses the same state, such as the old pod in a rolling update. If the wait
+// takes too long, this instance runs without saving its state.
 func (d *Daemon) lockState(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
@@ -84,7 +84,7 @@ func (d *Daemon) lockState(ctx context.Context) {
 	}
 }
 
-// restore restores the saved state, or prepares to build it from older lines.
+// restore restores the saved state. If there is none, it prepares to rebuild the state from older lines.
 func (d *Daemon) restore() {
 	if d.saver.restoreState() {
 		d.pipe.concluder.resume(d.saver.save)
@@ -105,7 +105,7 @@ func (d *Daemon) restore() {
 	d.restored.Store(true)
 }
 
-// flow holds the goroutines that move lines and episodes, in the order in which they stop.
+// flow holds the goroutines that move lines and episodes, in the order in which they are stopped.
 type flow struct {
 	sources, tick, sinks, rest *group
 }
@@ -137,8 +137,8 @@ func (d *Daemon) startAll(ctx context.Context) flow {
 	return f
 }
 
-// stopAll stops the goroutines in the order of flow. It saves the state when all reading has
-// stopped, and again after the last attempt of the sinks.
+// stopAll stops the goroutines in the order of flow. It saves the state after all reading has stopped, and again after
+// the last attempt of the sinks.
 func (d *Daemon) stopAll(f flow) {
 	d.pipe.concluder.release()
 	f.rest.stop(stopSources)
@@ -159,7 +159,7 @@ func (d *Daemon) stopAll(f flow) {
 	d.saveLast()
 }
 
-// saveLast saves the state, but does not wait for a disk that hangs.
+// saveLast saves the state a last time, with a time limit in case the disk hangs.
 func (d *Daemon) saveLast() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopSave)
 	defer cancel()
@@ -193,8 +193,8 @@ func (d *Daemon) endedSources() (exhausted []string, broken map[string]error) {
 	return exhausted, broken
 }
 
-// notifyReceivers notifies the sinks. With a standby, or for unique sinks, notifications wait until the
-// conclusions are copied or on disk. The caller must hold the checkpoint lock.
+// notifyReceivers passes episodes to the sinks. If there is a standby, or for unique sinks, the notifications wait
+// until the conclusions are copied to the standby or saved on disk. The caller must hold the checkpoint lock.
 func (d *Daemon) notifyReceivers(eps []episodes.Episode) {
 	switch {
 	case d.outbox != nil:
@@ -220,7 +220,7 @@ func (d *Daemon) component(name string) zerolog.Logger {
 	return d.log.With().Str("component", name).Logger()
 }
 
-// group runs functions until it is stopped.
+// group runs functions in goroutines until it is stopped.
 type group struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -233,7 +233,7 @@ func newGroup(ctx context.Context) *group {
 	return g
 }
 
-// start starts f, which must return soon after its context ends.
+// start runs f in a goroutine. f must return soon after its context ends.
 func (g *group) start(f func(context.Context)) { g.wg.Go(func() { f(g.ctx) }) }
 
 func startGroup(ctx context.Context, f func(context.Context)) *group {
@@ -242,7 +242,8 @@ func startGroup(ctx context.Context, f func(context.Context)) *group {
 	return g
 }
 
-// stop ends the context and waits for the functions until timeout. It reports whether all have returned.
+// stop ends the context and waits for the functions, at most for timeout. It reports whether all functions have
+// returned.
 func (g *group) stop(timeout time.Duration) bool {
 	g.cancel()
 	done := make(chan struct{})

@@ -20,23 +20,23 @@ import (
 	"crowsnest/unknown/sentinel"
 )
 
-// saveEvery is the interval at which a changed state is written. After a kill, lines are read
-// again that were read since then and during the write.
+// saveEvery is the interval at which a changed state is written. After a kill, the lines that were read since the last
+// write, and during it, are read again.
 const saveEvery = 700 * time.Millisecond
 
-// urgentEvery is how soon the state is written after a receiver that cannot detect repeats has
-// accepted an alert. A kill before that notifies the receiver again.
+// urgentEvery is the maximum delay of a write after a receiver that cannot recognize repeats has accepted an alert. If
+// the process is killed before the write, this receiver is notified again.
 const urgentEvery = 20 * time.Millisecond
 
-// maxSpare is the size of the largest payload whose memory is reused for the next one.
+// maxSpare is the maximum size in bytes of a payload whose memory is reused for the next payload.
 const maxSpare = 4 << 20
 
-// maxWaiting is the number of snapshots that wait until the concluder allows writing them: the
-// next one that it will allow, and a newer one.
+// maxWaiting is the maximum number of snapshots that wait until the concluder allows writing them. Two are enough,
+// because they are the snapshot that the concluder allows next and a newer one.
 const maxWaiting = 2
 
-// saver copies a snapshot every saveEvery, if anything changed, and writes it. If writing
-// fails, detection continues, and the saved state stays as old as the last successful write.
+// saver copies a snapshot every saveEvery if anything has changed, and writes the snapshot to disk. If writing fails,
+// detection continues, and the state of the last successful write stays on disk.
 type saver struct {
 	dir          string      // folder of the state; "" means that nothing is saved
 	folderTaken  atomic.Bool // whether another instance uses the folder
@@ -44,20 +44,20 @@ type saver struct {
 	sources      []sources.Source
 	receivers    []sinks.Receiver
 	self         stateful           // alerts about crowsnest itself; nil if there are none
-	unknown      *sentinel.Sentinel // failures that no rule describes; nil if the sentinel is off
+	unknown      *sentinel.Sentinel // failures that no rule describes; nil if their detection is off
 	endedHistory *endedHistory      // ended episodes; nil if none are kept
-	replica      replicator         // copy of the state in another process; nil if there is none
-	outbox       *outbox            // notifications that wait for the standby; nil if there is none
-	// unsavedOutbox holds notifications that wait for the disk; nil if there is none.
+	replica      replicator         // copy of the state in the standby; nil if there is no standby
+	outbox       *outbox            // notifications that wait for the standby; nil if there is no standby
+	// unsavedOutbox holds notifications that wait until the state is on disk. It is nil if no sink needs it.
 	unsavedOutbox *outbox
 	log           zerolog.Logger
 	urgent        chan struct{}
 
-	restoredSavedAt time.Time         // when the restored state was saved
-	clockLead       time.Duration     // how far this clock is ahead of the clock of the process that saved it
-	stateLock       *state.HeldLock   // nil if another instance has the lock, or if locking failed
+	restoredSavedAt time.Time         // time at which the restored state was saved
+	clockLead       time.Duration     // time by which this clock is ahead of the clock of the process that saved the restored state
+	stateLock       *state.HeldLock   // nil if another instance holds the lock, or if locking failed
 	busy            sync.Mutex        // held while the state is saved
-	waiting         []waitingSnapshot // oldest first; guarded by busy
+	waiting         []waitingSnapshot // snapshots that wait to be written, oldest first; guarded by busy
 	spare           []byte            // memory for the next payload; guarded by busy
 
 	mu      sync.Mutex
@@ -67,22 +67,24 @@ type saver struct {
 	writing time.Time           // start of the write in progress; zero if there is none
 }
 
-// replicator is a copy of the state in another process.
+// replicator sends copies of the state to another process.
 type replicator interface {
-	// Offer passes a snapshot to the copy, with the records that belong to the history.
+	// Offer passes a snapshot to the replicator, with the history records that belong to the snapshot. It returns the
+	// generation for Wait.
 	Offer(payload []byte, records [][]byte) (generation uint64)
-	// Wait reports whether the generation is saved or need not be. It returns false if ctx ends before.
+	// Wait blocks until the generation is saved or need not be saved, and returns true. It returns false if ctx ends
+	// earlier.
 	Wait(ctx context.Context, generation uint64) bool
 }
 
 type waitingSnapshot struct {
 	payload   []byte
 	seq       uint64
-	outboxSeq uint64 // number of the newest notification in outbox whose conclusions it contains
-	unsaved   uint64 // the same number for unsavedOutbox
+	outboxSeq uint64 // number of the newest notification in outbox whose conclusions the snapshot contains
+	unsaved   uint64 // corresponding number for unsavedOutbox
 }
 
-// run saves until ctx ends. The caller saves once more when everything else has stopped.
+// run saves the state until ctx ends. The caller must save once more when everything else has stopped.
 func (s *saver) run(ctx context.Context) {
 	tick := time.NewTicker(saveEvery)
 	defer tick.Stop()
@@ -110,8 +112,8 @@ func (s *saver) run(ctx context.Context) {
 	}
 }
 
-// accept makes the next turn save the state. If a kill would notify a receiver twice, it makes
-// the saver save sooner. It does not block, and is safe for concurrent use.
+// accept makes the next interval save the state. If unique is set, a kill would cause a repeated notification, so
+// accept makes the saver save sooner. It does not block, and is safe for concurrent use.
 func (s *saver) accept(unique bool) {
 	s.pipe.changed.Store(true)
 	if !unique {
@@ -123,7 +125,7 @@ func (s *saver) accept(unique bool) {
 	}
 }
 
-// savesState reports whether the state is saved at all.
+// savesState reports whether this process saves its state at all.
 func (s *saver) savesState() bool { return s.dir != "" && !s.folderTaken.Load() }
 
 func (s *saver) lastFailed() bool {
@@ -135,17 +137,16 @@ func (s *saver) lastFailed() bool {
 // save saves the state now. It counts and logs errors, because the caller cannot handle them.
 func (s *saver) save() { s.saveUntil(context.Background()) }
 
-// saveUntil saves the state now. It waits for the second process only until ctx ends.
+// saveUntil saves the state now. It waits for the standby no longer than ctx lasts.
 func (s *saver) saveUntil(ctx context.Context) {
 	if s.savesState() {
 		s.step(ctx, true)
 	}
 }
 
-// step copies a snapshot, if anything changed, and writes the newest one that the concluder
-// allows. With now it always copies one, which replaces the newest if too many wait. It does
-// nothing while another call is in progress, because a disk that hangs must not hang the
-// callers after it.
+// step copies a snapshot if anything has changed, and writes the newest snapshot that the concluder allows. If now is
+// set, step always copies a snapshot, which replaces the newest waiting snapshot if too many wait. If another call is
+// in progress, step does nothing, so that callers do not hang when the disk hangs.
 func (s *saver) step(ctx context.Context, now bool) {
 	if !s.busy.TryLock() {
 		return
@@ -172,13 +173,13 @@ func (s *saver) step(ctx context.Context, now bool) {
 		written := s.waiting[n-1]
 		s.write(ctx, written, nil)
 		s.waiting = append(s.waiting[:0:0], s.waiting[n:]...)
-		if s.replica == nil && cap(written.payload) <= maxSpare { // the second process keeps the payload that it was offered
+		if s.replica == nil && cap(written.payload) <= maxSpare { // the replicator keeps the payload after Offer, so its memory cannot be reused
 			s.spare = written.payload[:0]
 		}
 	}
 }
 
-// write writes a snapshot, or records that copying it failed with err.
+// write writes a snapshot. A non-nil err is the error of copying it, which write records instead.
 func (s *saver) write(ctx context.Context, snap waitingSnapshot, err error) {
 	began := s.pipe.now()
 	s.mu.Lock()
@@ -189,13 +190,13 @@ func (s *saver) write(ctx context.Context, snap waitingSnapshot, err error) {
 	if s.replica != nil && err == nil {
 		both = s.replica.Wait(ctx, s.replica.Offer(snap.payload, ended.Records))
 	}
-	if both || err != nil { // a snapshot that cannot be made must not delay notifications
+	if both || err != nil { // after an error there is no snapshot to wait for, so notifications are sent
 		s.outbox.sendUpTo(snap.outboxSeq)
 	}
 	if err == nil {
 		err = state.Save(s.dir, snap.payload)
 	}
-	s.unsavedOutbox.sendUpTo(snap.unsaved) // a disk that fails must not delay notifications
+	s.unsavedOutbox.sendUpTo(snap.unsaved) // also after an error, because a broken disk must not delay notifications
 	now := s.pipe.now()
 	saved := err == nil
 	if bad == nil {
@@ -231,7 +232,7 @@ func (s *saver) write(ctx context.Context, snap waitingSnapshot, err error) {
 	}
 }
 
-// updatePositions calls Positions of the sources that need to know which positions are saved.
+// updatePositions passes the saved positions to the sources that need them.
 func (s *saver) updatePositions() {
 	for _, src := range s.sources {
 		if src.Info().Members != nil {
@@ -296,7 +297,7 @@ func (s *saver) status() (saved time.Time, errors int64) {
 	return s.saved, s.errors
 }
 
-// unsavedSince returns since when saving has failed. A write in progress counts as failed.
+// unsavedSince returns since when saving has failed, and why. A write in progress counts as failed from its start.
 func (s *saver) unsavedSince() monitor.SaveFailure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -306,15 +307,15 @@ func (s *saver) unsavedSince() monitor.SaveFailure {
 	return s.failing
 }
 
-// tryLock tries once to lock the folder, if it is not locked: because another instance had it
-// at the start, the folder was not writable, or the lock was removed.
+// tryLock tries once to lock the folder, unless it is locked already. The folder is not locked if another instance used
+// it at the start, if it was not writable, or if the lock was removed.
 func (s *saver) tryLock() {
 	once, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = s.lock(once) // the error is reported when the state is saved
+	_ = s.lock(once) // saving the state reports the same error
 }
 
-// lock locks the folder, if it is not locked. It tries until ctx ends.
+// lock locks the folder, unless it is locked already. It tries until ctx ends.
 func (s *saver) lock(ctx context.Context) error {
 	if s.dir == "" || s.stateLock != nil && s.stateLock.Valid() {
 		return nil

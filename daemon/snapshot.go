@@ -11,14 +11,14 @@ import (
 	"crowsnest/state"
 )
 
-// snapshotVersion must increase when an older program could misread a snapshot.
+// snapshotVersion is written to each snapshot. It must increase when an older program could misread a new snapshot.
 const snapshotVersion = 1
 
-// snapshot is the state at one moment that survives a restart.
+// snapshot is the part of the state that survives a restart, copied at one moment.
 type snapshot struct {
 	Version  int                        `json:"version"`
 	SavedAt  time.Time                  `json:"saved"`
-	Clock    times.Stamps               `json:"clock,omitzero"` // changes of the clock
+	Clock    times.Stamps               `json:"clock,omitzero"` // changes of the clock since the first run
 	Engine   json.RawMessage            `json:"engine"`
 	Sources  map[string]json.RawMessage `json:"sources"`
 	Sinks    map[string]json.RawMessage `json:"sinks,omitempty"`
@@ -32,8 +32,8 @@ type stateful interface {
 	Import([]byte) error
 }
 
-// appendJSON appends the snapshot as json.Marshal would, without parsing its encoded parts, which are most
-// of it. engine appends the episodes. After an error it returns b unchanged.
+// appendJSON appends the snapshot as json.Marshal would. It does not parse the parts that are already encoded, which
+// are most of the snapshot. engine appends the episodes. After an error, appendJSON returns b unchanged.
 func (s snapshot) appendJSON(b []byte, engine func([]byte) ([]byte, error)) ([]byte, error) {
 	was := b
 	saved, err := json.Marshal(s.SavedAt)
@@ -79,8 +79,8 @@ func appendParts(b []byte, parts map[string]json.RawMessage) []byte {
 	return append(b, '}')
 }
 
-// restoreState restores the saved state and reports whether there was one. It logs and omits
-// unusable parts, so that the daemon starts with any content of the folder.
+// restoreState restores the saved state and reports whether there was one. It logs and skips unusable parts, so that
+// the daemon starts whatever the folder contains.
 func (s *saver) restoreState() bool {
 	if !s.savesState() {
 		return false
@@ -123,7 +123,7 @@ func (s *saver) applySnapshot(snap snapshot) bool {
 		s.pipe.continueFrom(snap.SavedAt, snap.Clock, s.clockLead)
 	}
 	for _, src := range s.sources {
-		// With positions but without the episodes that belong to them, lines would be skipped.
+		// If positions were restored without the episodes that belong to them, lines would be skipped.
 		pos := snap.Sources[src.Name()]
 		if !ok {
 			pos = nil

@@ -16,14 +16,14 @@ import (
 	"crowsnest/sources"
 )
 
-// runTicks draws conclusions five times a second until ctx ends.
+// runTicks evaluates the rules five times a second until ctx ends.
 func (d *Daemon) runTicks(ctx context.Context) {
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	var lastSelf time.Time
 	seen := &changeLog{d: d, last: map[string]sources.Status{}}
 	for {
-		if !d.pair.isLeading() { // the process may become the leader again, or end
+		if !d.pair.isLeading() { // the process may still renew its leadership, or will end
 			if !pause.Sleep(ctx, tickEvery, nil) {
 				return
 			}
@@ -32,7 +32,7 @@ func (d *Daemon) runTicks(ctx context.Context) {
 		now := d.now()
 		exhausted, _ := d.endedSources()
 		for _, name := range exhausted {
-			d.pipe.AdvanceWatermark(name, now) // no further line can come
+			d.pipe.AdvanceWatermark(name, now) // a finished source delivers no further lines
 		}
 		caughtUp := d.caughtUp(false)
 		d.warmUp(now, caughtUp || d.caughtUp(true))
@@ -65,7 +65,7 @@ func (d *Daemon) updateMonitor(now time.Time, seen *changeLog) {
 	for _, a := range d.agentSources() {
 		st.Agents[a.Name()] = a.Stats()
 	}
-	d.pipe.withCheckpointLock(func() bool { // so that a snapshot contains an end together with its entry in the history
+	d.pipe.withCheckpointLock(func() bool { // so that a snapshot contains both the end of an episode and its entry in the history
 		changes := d.self.Update(now, st)
 		d.addToHistory(changes)
 		d.notifyReceivers(changes)
@@ -77,8 +77,8 @@ func (d *Daemon) updateMonitor(now time.Time, seen *changeLog) {
 	d.pipe.concluder.report(now, d.reported.Load())
 }
 
-// quarantineCostly quarantines rules that cost too much, and returns all quarantined rules. The
-// engine then concludes nothing from the absence of their lines.
+// quarantineCostly quarantines rules that cost too much CPU time, and returns all quarantined rules. The engine then
+// draws no conclusions from the absence of their lines.
 func (d *Daemon) quarantineCostly(now time.Time) []matcher.Quarantined {
 	program := d.pipe.rules.Load().Program
 	if cpu, ok := inforce.ProcessCPU(); ok && d.guard.IsDue(now) {
@@ -99,7 +99,7 @@ func (d *Daemon) quarantineCostly(now time.Time) []matcher.Quarantined {
 	return quarantined
 }
 
-// agentsBehind returns the active rules of which agents have another version.
+// agentsBehind returns the active rules of which some agents have another version.
 func (d *Daemon) agentsBehind() map[string]sources.RuleMismatch {
 	out := map[string]sources.RuleMismatch{}
 	set := d.pipe.Rules()
@@ -111,8 +111,8 @@ func (d *Daemon) agentsBehind() map[string]sources.RuleMismatch {
 	return out
 }
 
-// holdBack stops the watermarks of rules of which agents have another version, because missing
-// lines from those agents mean nothing.
+// holdBack puts conclusions from the absence of lines on hold for rules of which agents have another version, because
+// these agents may not report the lines.
 func (d *Daemon) holdBack() {
 	upTo := map[string]time.Time{}
 	for rule, b := range d.agentsBehind() {
@@ -131,8 +131,8 @@ func (d *Daemon) agentSources() []*server.Source {
 	return out
 }
 
-// tuneLiterals regularly chooses the rarest required texts of the rules for the prefilter. It
-// runs in the background, because it takes a while.
+// tuneLiterals regularly selects, for each rule, the rarest text that its lines must contain. The prefilter searches
+// for these texts. The selection runs in the background, because it takes a while.
 func (d *Daemon) tuneLiterals(ctx context.Context) {
 	started := sync.OnceFunc(func() {
 		if d.opt.Started != nil {
@@ -152,8 +152,8 @@ func (d *Daemon) tuneLiterals(ctx context.Context) {
 	}
 }
 
-// caughtUp reports whether every source has read all lines from before the start. With reachableOnly it
-// ignores sources whose peer is unreachable.
+// caughtUp reports whether every source has read all lines from before the start of this process. With reachableOnly,
+// it ignores sources whose peer is unreachable.
 func (d *Daemon) caughtUp(reachableOnly bool) bool {
 	var names []string
 	for _, s := range d.sources {
@@ -171,8 +171,8 @@ func (d *Daemon) caughtUp(reachableOnly bool) bool {
 	return d.pipe.readUpTo(names, d.readingSince)
 }
 
-// warmUp ends the warm-up when every source has caught up with the start. It also ends it when
-// that takes too long, because a superfluous alert is better than a missing one.
+// warmUp ends the warm-up when every source has read all lines from before the start. It also ends the warm-up when
+// that takes too long, because an unnecessary alert is better than a missing alert.
 func (d *Daemon) warmUp(now time.Time, caughtUp bool) {
 	if d.warmUntil.IsZero() || !caughtUp && now.Before(d.warmUntil) {
 		return
@@ -182,9 +182,9 @@ func (d *Daemon) warmUp(now time.Time, caughtUp bool) {
 	d.log.Info().Bool("caught_up", caughtUp).Msg("warm-up is over")
 }
 
-// sendConclusions notifies receivers of new conclusions. Until the restored episodes are sent,
-// it omits conclusions of the previous process and episodes that have not fired. A pending
-// episode would make receivers end the previous episode of its key, with the wrong time.
+// sendConclusions notifies receivers of new conclusions. Until the restored episodes are sent, it omits conclusions of
+// the previous process and episodes that have not fired. A pending episode would make receivers resolve the previous
+// episode of the same alert with the wrong time.
 func (d *Daemon) sendConclusions(eps []episodes.Episode) {
 	d.addToHistory(eps)
 	if !d.restoredUntil.IsZero() {
@@ -195,9 +195,8 @@ func (d *Daemon) sendConclusions(eps []episodes.Episode) {
 	d.notifyReceivers(eps)
 }
 
-// sendRestored sends the restored episodes when every source has caught up with the start. If
-// it sent them earlier, an alert would be sent as firing again whose end was read and sent
-// after the last save.
+// sendRestored sends the restored episodes when every source has read all lines from before the start. If it sent them
+// earlier, an alert that was already resolved after the last save would be sent as firing again.
 func (d *Daemon) sendRestored(now time.Time, caughtUp bool) {
 	if d.restoredUntil.IsZero() || !caughtUp && now.Before(d.restoredUntil) {
 		return
@@ -209,10 +208,10 @@ func (d *Daemon) sendRestored(now time.Time, caughtUp bool) {
 	}
 }
 
-// newestStates returns one episode per fingerprint: the open one, or otherwise the one that
-// ended last. Open ones come first, then the others in the order of their end. Before all these
-// come the last ends of fingerprints whose open episode is pending, because a pending episode
-// is not notified.
+// newestStates returns the open episode of each fingerprint or, if none is open, the episode that ended last. Open
+// episodes come first, followed by the ended episodes in the order of their ends. If the open episode of a fingerprint
+// is pending, receivers are not notified of it, so the last ended episode of the fingerprint is also returned, before
+// all others.
 func newestStates(eps []episodes.Episode) []episodes.Episode {
 	var out, before []episodes.Episode
 	at, ends := map[episodes.Fingerprint]int{}, map[episodes.Fingerprint]int{}
@@ -236,7 +235,7 @@ func newestStates(eps []episodes.Episode) []episodes.Episode {
 	return append(before, out...)
 }
 
-// sourceStatus returns the state of every source, and why it has nothing to read.
+// sourceStatus returns the state of every source, including why it has nothing to read.
 func (d *Daemon) sourceStatus() []sources.Status {
 	out := d.readSources()
 	for i := range out {
@@ -252,18 +251,18 @@ func (d *Daemon) sourceReadings() map[string]monitor.Reading {
 	out := map[string]monitor.Reading{}
 	for i, s := range d.sources {
 		out[s.Name()] = monitor.Reading{}
-		if s.Info().Members == nil { // otherwise its members match the lines
+		if s.Info().Members == nil { // the members match their lines themselves
 			out[s.Name()] = monitor.Reading{Logs: d.kinds[i].Logs, Lines: d.kinds[i].Logs || d.kinds[i].Lines, Serves: s.Serves}
 		}
 	}
 	return out
 }
 
-// readSources returns the state of every source as the source itself reports it. While this
-// process is the standby, it returns none. A source that was read to its end counts as up.
+// readSources returns the state of every source as the source itself reports it. A source that was read to its end
+// counts as up. If this process is the standby, readSources returns nil.
 func (d *Daemon) readSources() []sources.Status {
 	if d.pair.standsBy() {
-		return nil // the leader reads
+		return nil // only the leader reads
 	}
 	exhausted, broken := d.endedSources()
 	out := make([]sources.Status, len(d.sources))

@@ -23,11 +23,11 @@ import (
 )
 
 const (
-	// searchedLines is the number of lines without a level in a block that are searched for
-	// words of complaints. Blocks are larger only while old lines are read.
+	// searchedLines is the maximum number of lines without a log level in one block that are searched for words that
+	// indicate errors. Only while old lines are read do blocks contain more lines.
 	searchedLines = 128
-	// unknownEvery is the interval at which the sentinel draws conclusions. summaryEvery is the
-	// interval at which an agent reports its complaints.
+	// unknownEvery is the interval at which the sentinel draws conclusions. summaryEvery is the interval at which an
+	// agent reports its unmatched errors.
 	unknownEvery = 5 * time.Second
 	summaryEvery = 30 * time.Second
 	maxUnknown   = 100
@@ -49,7 +49,7 @@ func (d *Daemon) newSentinel(cfg *config.Config, red *redact.Redactor) *sentinel
 	return sentinel.New(out)
 }
 
-// findImage returns the image of a container as far as a source knows it.
+// findImage returns the image of a container, or "" if no source knows it.
 func (p *pipeline) findImage(namespace, pod, container string) string {
 	p.mu.Lock()
 	known := p.images
@@ -62,7 +62,7 @@ func (p *pipeline) findImage(namespace, pod, container string) string {
 	return ""
 }
 
-// takeComplaints passes the complaints that agents report to the sentinel.
+// takeComplaints passes the unmatched errors that agents report to the sentinel.
 func (d *Daemon) takeComplaints() {
 	if d.sentinel == nil {
 		return
@@ -78,7 +78,7 @@ func (d *Daemon) takeComplaints() {
 	}
 }
 
-// evaluateUnknown concludes which complaints are failures, except in an agent.
+// evaluateUnknown decides which unmatched errors are failures. It does nothing in an agent.
 func (d *Daemon) evaluateUnknown(now time.Time) {
 	if d.sentinel == nil || d.pipe.concluder.aggregatorState().remote || !d.restoredUntil.IsZero() || !d.warmUntil.IsZero() {
 		return
@@ -93,7 +93,7 @@ func (d *Daemon) evaluateUnknown(now time.Time) {
 	}
 	d.sentinel.Retain(members)
 	var changes []episodes.Episode
-	d.pipe.withCheckpointLock(func() bool { // so that a snapshot contains the conclusions together with the messages that were sent
+	d.pipe.withCheckpointLock(func() bool { // so that a snapshot contains both the conclusions and the effects of sending them
 		changes = d.sentinel.Evaluate(now, d.newProof())
 		d.addToHistory(changes)
 		d.notifyReceivers(changes)
@@ -105,7 +105,7 @@ func (d *Daemon) evaluateUnknown(now time.Time) {
 	}
 }
 
-// withCheckpointLock calls f with the checkpoint lock. f reports whether it changed something.
+// withCheckpointLock calls f with the checkpoint lock held for reading. f must report whether it changed the state.
 func (p *pipeline) withCheckpointLock(f func() bool) {
 	p.lock.RLock()
 	defer p.lock.RUnlock()
@@ -114,8 +114,8 @@ func (p *pipeline) withCheckpointLock(f func() bool) {
 	}
 }
 
-// newProof returns a function that returns the time up to which all lines of streams with
-// certain labels are read. It returns zero if a source that may have such streams is down.
+// newProof returns a function that returns the time up to which all lines of the streams with certain labels have been
+// read. The function returns zero if a source that may have such streams is down.
 func (d *Daemon) newProof() sentinel.Proof {
 	reported := d.sentinel.Reported()
 	return func(labels map[string]string) time.Time {
@@ -138,8 +138,8 @@ func (d *Daemon) newProof() sentinel.Proof {
 	}
 }
 
-// readUpTo returns up to when a source, or each of its agents, has read the lines of a selector. An agent
-// without reports of complaints does not count.
+// readUpTo returns the times up to which a source, or each of its agents, has read the lines of the streams that from
+// selects. It ignores agents that report no unmatched errors.
 func (d *Daemon) readUpTo(src sources.Source, from rules.Selector, reported map[string]time.Time) (out []time.Time) {
 	if a, ok := src.(*server.Source); ok {
 		for _, member := range a.Members() {
@@ -155,8 +155,8 @@ func (d *Daemon) readUpTo(src sources.Source, from rules.Selector, reported map[
 	return out
 }
 
-// watermarkOf returns the time up to which a source has read the streams that a selector
-// selects. It returns zero if the source has no watermark.
+// watermarkOf returns the time up to which a source has read the streams that from selects. It returns zero if the
+// source has no watermark.
 func (p *pipeline) watermarkOf(name string, from rules.Selector, late time.Duration) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

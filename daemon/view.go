@@ -152,13 +152,13 @@ func (d *Daemon) endpointsView() []web.Endpoint {
 	return out
 }
 
-// answers is a sink that remembers the receiver's answers to each alert.
+// answers is implemented by sinks that remember the receiver's answers to each alert.
 type answers interface {
 	Answers(fp episodes.Fingerprint) []sinks.Delivery
 	Notified(fp episodes.Fingerprint, fired time.Time) int
 }
 
-// countNotifications counts the accepted notifications of an episode that fired at this time.
+// countNotifications returns the number of accepted notifications of the episode that fired at this time.
 func (d *Daemon) countNotifications(fp episodes.Fingerprint, fired time.Time) int {
 	n := 0
 	for _, s := range d.sinks {
@@ -267,11 +267,10 @@ func runTests(all []*rules.Rule) ([]web.TestOutcome, error) {
 	return out, err
 }
 
-// setReadiness fills in the state for the probes. Ready means that this process does its part.
-// Its state is restored, it has rules, and its own sources are open. Unreachable peers (the
-// Kubernetes API, Loki, an aggregator) are listed as absent and change neither readiness nor
-// liveness, because a restart would not help, and agents cannot connect to a pod that is not
-// ready. A standby is ready when it has the state of the leader.
+// setReadiness sets the state that the probes report. The process is ready when its state is restored, it has rules,
+// and its own sources are open. Unreachable peers, such as the Kubernetes API, Loki or an aggregator, are listed as
+// absent. They change neither readiness nor liveness, because a restart would not help, and because agents cannot
+// connect to a pod that is not ready. A standby is ready when it has the state of the leader.
 func (d *Daemon) setReadiness(st *web.Status) {
 	if d.pair.standsBy() {
 		if why := d.pair.whyNotReady(); why != "" {
@@ -311,7 +310,8 @@ func notOpened(s sources.Status) string {
 	return fmt.Sprintf("source %s has not been opened yet", s.Name)
 }
 
-// whyUnhealthy returns the part that has stopped for good and may work after a restart, or "".
+// whyUnhealthy returns the name of the part that has stopped permanently and that a restart may repair. It returns ""
+// if there is none.
 func (d *Daemon) whyUnhealthy() string {
 	for _, name := range d.self.HungSources() {
 		if isOwnSource(d.sources, name) && !d.pipe.concluder.aggregatorState().blocked { // a restart would not help
@@ -331,16 +331,18 @@ func isOwnSource(all []sources.Source, name string) bool {
 	})
 }
 
-// runningEvery is how often the running versions are found out. There may be thousands of pods.
+// runningEvery is the interval at which the running versions are determined. It is long, because there may be thousands
+// of pods.
 const runningEvery = time.Minute
 
 type running struct {
 	mu       sync.Mutex
 	at       time.Time
-	versions map[string][]string // see components.Running
+	versions map[string][]string // versions by component; see components.Running
 }
 
-// runningVersions returns the versions of components on nodes and in trusted namespaces, up to a minute old.
+// runningVersions returns the running versions of components on nodes and in trusted namespaces. The result may be a
+// minute old.
 func (d *Daemon) runningVersions() map[string][]string {
 	r := &d.running
 	r.mu.Lock()
@@ -369,8 +371,8 @@ func (d *Daemon) runningVersions() map[string][]string {
 	return r.versions
 }
 
-// unverifiedRules returns the rules for the alert about unverified releases, if it is configured and this is
-// no agent.
+// unverifiedRules returns the rules for the alert about unverified releases. It returns nil in an agent, and if the
+// alert is not configured.
 func (d *Daemon) unverifiedRules() []rules.UnverifiedRelease {
 	if !d.cfg.Load().Rules.AlertUnverified || d.pipe.concluder.aggregatorState().remote {
 		return nil

@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// Loss explains a reason for lost lines.
+// Loss explains one reason for lost lines, with the severity of the alert, the meaning and the remedy.
 type Loss struct{ Severity, What, Fix string }
 
-// Losses are the explanations of losses, by reason.
+// Losses maps reasons for lost lines to explanations.
 type Losses map[string]Loss
 
 //go:embed losses.json
@@ -17,7 +17,7 @@ var lossesFile []byte
 
 var explanations = sync.OnceValue(func() (out Losses) {
 	if err := json.Unmarshal(lossesFile, &out); err != nil {
-		panic(err) // cannot happen, because a test reads the file
+		panic(err) // cannot happen, because a test parses the file
 	}
 	return out
 })

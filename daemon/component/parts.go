@@ -17,9 +17,9 @@ const maxParts = 1000
 // Part is a configured component.
 type Part struct {
 	Kind     Kind
-	Name     string          // name of its source or sink; prefix of the names if it has several
+	Name     string          // name of the component's source or sink; a prefix of the names if the component has several
 	Settings any             `yaml:",inline"` // pointer to the settings struct of the kind
-	Keys     strictyaml.Keys `yaml:"-"`       // positions of the settings in the file
+	Keys     strictyaml.Keys `yaml:"-"`       // positions of the keys in the configuration file
 }
 
 // Setting returns the settable value of a key, or the zero Value if the kind does not have the key.
@@ -33,7 +33,7 @@ func (p Part) Setting(key string) reflect.Value {
 	return reflect.Value{}
 }
 
-// Parts are the components below a key of the file.
+// Parts are the components below a key of the configuration file, such as sources or sinks.
 type Parts struct {
 	Kinds []Kind
 	All   []Part // sorted by kind, then by position in the file
@@ -81,7 +81,7 @@ func (ps *Parts) add(p Part) {
 	ps.All = append(ps.All, p)
 }
 
-// removedKinds says, for each removed kind, what to use instead.
+// removedKinds contains, for each removed kind, a hint at the replacement.
 var removedKinds = map[string]strictyaml.Hint{
 	"fleet":    {Message: "is no longer a source", Fix: "remove it; the alert CrowsnestFailureInManyClusters of deploy/monitoring counts the clusters of a rule"},
 	"machines": {Message: "is no longer a source", Fix: "use its view of the source objects, which writes the same lines: objects: {machines: {}}"},
@@ -132,7 +132,8 @@ func (ps *Parts) decode(k Kind, n *strictyaml.Node) {
 	ps.add(p)
 }
 
-// placeError reports an error at the key with which its text begins, or after the key of the kind.
+// placeError reports an error at the key with which its text begins. If the text begins with no key, placeError reports
+// it at the key of the kind.
 func placeError(n *strictyaml.Node, err error) {
 	message, fix := SplitFix(err.Error())
 	words := strings.FieldsFunc(message, func(r rune) bool { return r == ':' || r == ' ' })
@@ -147,7 +148,7 @@ func placeError(n *strictyaml.Node, err error) {
 	n.Error("bad-value", message, fix)
 }
 
-// SplitFix splits the text of an error at the last "; ". The fix follows it.
+// SplitFix splits the text of an error at the last "; " into the message and the suggested fix.
 func SplitFix(text string) (message, fix string) {
 	if i := strings.LastIndex(text, "; "); i >= 0 {
 		return text[:i], text[i+2:]
@@ -155,7 +156,7 @@ func SplitFix(text string) (message, fix string) {
 	return text, ""
 }
 
-// SplitErrors returns the errors that err joins.
+// SplitErrors returns the errors that err joins, such as those of errors.Join.
 func SplitErrors(err error) []error {
 	var joined interface{ Unwrap() []error }
 	switch {

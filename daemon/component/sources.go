@@ -18,8 +18,8 @@ import (
 // Sources returns the kinds of sources.
 func Sources() []Kind { return append(clusterSources(), otherSources()...) }
 
-// sourceKind completes a kind with settings of type C. streams returns the labels of streams, and
-// build constructs the sources of a component with a copy of its settings.
+// sourceKind completes a kind with settings of type C. streams returns the labels of the streams. build constructs the
+// sources of a component from a copy of its settings.
 func sourceKind[C any](k Kind, streams func(*C) []Labels, build func(C, Part, SourceOptions) []sources.Source) Kind {
 	k.Settings = *new(C)
 	k.Streams = func(p Part) []Labels { return streams(p.Settings.(*C)) }
@@ -89,7 +89,7 @@ func clusterSources() []Kind {
 	}
 }
 
-// componentLabels returns the labels of the streams of a source that writes the label component.
+// componentLabels returns the stream labels of a source that sets the label component.
 func componentLabels(own map[string]string, component string) Labels {
 	fixed := map[string]string{}
 	maps.Copy(fixed, own)
@@ -106,7 +106,7 @@ func otherSources() []Kind {
 	}, func(c loki.Config, p Part, o SourceOptions) (out []sources.Source) {
 		c.Name, c.Clock, c.LookBack = p.Name, o.Clock, cmp.Or(c.LookBack, o.LookBack)
 		c.SelfNamespace, c.SelfPod = o.Namespace, o.Pod
-		for _, s := range loki.New(c) { // one for each tenant
+		for _, s := range loki.New(c) { // one source for each tenant
 			out = append(out, s)
 		}
 		return out

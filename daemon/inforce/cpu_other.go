@@ -4,5 +4,5 @@ package inforce
 
 import "time"
 
-// ProcessCPU is unknown on this platform, so that no rule is quarantined for its cost.
+// ProcessCPU returns false, because the CPU time is unknown on this platform. No rule is then quarantined for its cost.
 func ProcessCPU() (time.Duration, bool) { return 0, false }

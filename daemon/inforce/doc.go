@@ -1,3 +1,3 @@
-// Package inforce holds the active rules and their program. It knows when each rule last saw a
-// line, which rules a single node cannot decide, and which rules cost too much.
+// Package inforce holds the active rules and the matcher program compiled from them. It records when each rule last saw
+// a line, and finds the rules that need the logs of several nodes and the rules that cost too much CPU time.
 package inforce

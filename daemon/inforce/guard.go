@@ -7,13 +7,13 @@ import (
 	"crowsnest/rules"
 )
 
-// A rule is quarantined if it took more than its share of a CPU in each slice of a full minute. A backlog
-// after a start is shorter.
+// A rule is quarantined if it took more than its share of a CPU in each slice of a full minute. Reading the backlog
+// after a start takes less than a minute.
 const (
 	guardSlice  = 10 * time.Second
 	guardSlices = 6
-	// cheapTry is the duration of a try below which a rule never counts as costly, however many
-	// tries a log storm or a long backlog causes.
+	// cheapTry limits the cost of one evaluation. A rule whose evaluations are cheaper on average never counts as
+	// costly, even if a flood of lines or a long backlog causes very many evaluations.
 	cheapTry = 5 * time.Microsecond
 )
 
@@ -38,26 +38,27 @@ type CostlyRule struct {
 	Share float64
 }
 
-// IsDue reports whether FindCostly has something to do.
+// IsDue reports whether the current slice is over, so that FindCostly must be called.
 func (g *Guard) IsDue(now time.Time) bool {
 	elapsed := now.Sub(g.sliceStart)
 	return g.limit != 0 && (elapsed < 0 || elapsed >= guardSlice)
 }
 
-// FindCostly returns the rules that cost too much, at the end of a slice. Before that it does
-// nothing. cpu and costs are the CPU times of the process and of each rule since their start.
+// FindCostly returns the rules that cost too much in the slice that ends now. It returns nil if the slice is not over.
+// cpu is the CPU time of the process since its start, and costs are the times of the rules since then.
 //
-// The time of a rule is wall time. When threads wait for a CPU, it is more than they used, so
-// it is scaled down until the sum over all rules is at most the CPU time of the process.
+// The time of a rule is wall time, which includes waiting for a CPU. So the times are scaled down until their sum is at
+// most the CPU time of the process.
 func (g *Guard) FindCostly(now time.Time, cpu time.Duration, costs []matcher.Cost) []CostlyRule {
 	elapsed := now.Sub(g.sliceStart)
 	if !g.IsDue(now) {
 		return nil
 	}
-	// After the start, a clock change or a suspend, the slice does not have its full length.
+	// A slice is longer or shorter than usual after the start, after a clock change and after a suspend. No rule is
+	// judged by such a slice.
 	whole := elapsed >= 0 && elapsed < 2*guardSlice
 	spent, sum := make([]time.Duration, len(costs)), time.Duration(0)
-	for i, c := range costs { // may be less than before, if a rule was not loaded for a while
+	for i, c := range costs { // costs may have decreased, if a rule was not loaded for a while
 		spent[i] = max(0, c.Spent-g.before[c.Rule.Alert].Spent)
 		sum += spent[i]
 	}

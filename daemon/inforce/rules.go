@@ -9,30 +9,30 @@ import (
 	"crowsnest/rules"
 )
 
-// Rules is a set of rules with its program. Only times change in it. It is safe for concurrent use.
+// Rules is an immutable set of rules with its compiled program. It also records when each rule last saw a line. It is
+// safe for concurrent use.
 type Rules struct {
 	Set     *rules.Set
 	Program *matcher.Program
 	// Digests returns the read-only digests of the rules that are not off, by name.
 	Digests func() map[string]string
 
-	lastLines map[*rules.Rule]*atomic.Int64 // ns since 1970
-	// combinations holds the combinations of rules that apply to streams. Its keys are the
-	// addresses of the program's lists of rules. With it, a block of lines updates one time
-	// instead of one per rule.
+	lastLines map[*rules.Rule]*atomic.Int64 // time of each rule's last line in nanoseconds since 1970
+	// combinations holds each combination of rules that applies to some stream, by the address of the program's list of
+	// these rules. A block of lines then updates the time of one combination instead of the times of all rules in it.
 	combinations sync.Map // **rules.Rule to *ruleCombination
 	many         atomic.Int64
 	maxMany      int64
 }
 
-// ruleCombination is the last time at which a stream with this combination of rules had a line.
+// ruleCombination holds the time of the last line of any stream to which exactly these rules apply.
 type ruleCombination struct {
 	rules    []*rules.Rule
-	lastLine atomic.Int64 // in nanoseconds since 1970
+	lastLine atomic.Int64 // nanoseconds since 1970
 }
 
-// maxTogether is the number of combinations that are remembered. A program forgets combinations
-// that it has not used for long, and makes new lists for them.
+// maxTogether is the maximum number of remembered combinations. The number must be limited, because a program forgets
+// unused combinations and makes new lists for them later.
 const maxTogether = 2048
 
 // New compiles the rules of a set.
@@ -58,7 +58,7 @@ func New(set *rules.Set) (*Rules, error) {
 	return rs, nil
 }
 
-// NoteLine records that the rules of a stream saw a line.
+// NoteLine records that all rules of the stream have seen a line at time now.
 func (rs *Rules) NoteLine(s *matcher.Stream, now time.Time) {
 	list := rs.Program.Rules(s)
 	if len(list) == 0 {
@@ -73,7 +73,7 @@ func (rs *Rules) NoteLine(s *matcher.Stream, now time.Time) {
 	t.(*ruleCombination).lastLine.Store(now.UnixNano())
 }
 
-// SawRule records that a rule saw a line in another process.
+// SawRule records that the rule has seen a line in another process.
 func (rs *Rules) SawRule(r *rules.Rule, now time.Time) {
 	if at := rs.lastLines[r]; at != nil {
 		at.Store(now.UnixNano())
@@ -93,7 +93,7 @@ func (rs *Rules) forgetStreams(now time.Time) {
 	})
 }
 
-// LastSeen returns, by name, when each rule last saw a line.
+// LastSeen returns the time of each rule's last line, by name of the rule.
 func (rs *Rules) LastSeen() map[string]time.Time {
 	newest := make(map[*rules.Rule]int64, len(rs.lastLines))
 	for r, at := range rs.lastLines {

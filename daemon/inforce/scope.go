@@ -6,7 +6,8 @@ import (
 	"crowsnest/rules"
 )
 
-// InScope returns the set with those rules turned off that need the logs of several nodes.
+// InScope returns the set in which, for rules.ScopeNode, the rules that need the logs of several nodes are off. It does
+// not change set.
 func InScope(set *rules.Set, scope rules.Scope) *rules.Set {
 	if scope != rules.ScopeNode {
 		return set

@@ -49,14 +49,15 @@ func buildConfigured(c *config.Config, docs []*rules.Document) (*rules.Set, rule
 	return BuildSet(docs, rules.Options{Namespaces: trusted})
 }
 
-// Load loads everything, for check config. The set is nil if there are errors.
+// Load loads all rules of a configuration for the command check config. The set is nil if there are errors.
 func Load(c *config.Config) (*rules.Set, rules.Problems) {
 	docs, problems := New().parse(c)
 	set, found := buildConfigured(c, docs)
 	return set, append(problems, found...)
 }
 
-// Fingerprint is a hash of everything that a load reads, with problems, but without the shipped packs.
+// Fingerprint returns a hash of all files that a load reads, including problems with reading them. The shipped packs
+// are not included, because they are part of the program.
 func Fingerprint(c *config.Config) string {
 	local := *c
 	local.Rules.Shipped = false

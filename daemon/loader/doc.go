@@ -1,3 +1,3 @@
-// Package loader loads the rules that a configuration names, and keeps the last valid version
-// of each file. It does not make them active.
+// Package loader loads the rule files that a configuration names, and keeps the last valid version of each file. The
+// caller makes the loaded rules active.
 package loader

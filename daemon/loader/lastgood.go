@@ -8,8 +8,8 @@ import (
 	"crowsnest/state"
 )
 
-// lastGoodFolder, in the folder of the state, holds the rule files that were last active, so
-// that a pack that becomes invalid before a restart stays active.
+// lastGoodFolder is the subfolder of the state folder with the rule files that were last active. If a pack becomes
+// invalid while the daemon is stopped, its last valid version is used after the restart.
 const lastGoodFolder = "rules"
 
 // SaveLastGood saves the active rule files in the folder of the state.

@@ -17,18 +17,18 @@ import (
 
 // Loader loads the rules of a configuration, and remembers the last valid version of each file.
 type Loader struct {
-	// good holds the active version of each file as bytes, because documents are several times as large and
-	// rarely needed again.
+	// good holds the active version of each file. It keeps bytes instead of parsed documents, because documents are
+	// several times as large and rarely needed again.
 	good   map[string]activeFile
 	tested map[string]bool
-	// texts holds the contents of the files that are being loaded, by their hash.
+	// texts holds the contents of the files in the current load, by hash.
 	texts map[string][]byte
 }
 
 type activeFile struct {
-	pack string // name of the pack; "" for overrides
+	pack string // name of the pack; "" for a file of overrides
 	sha  string
-	text []byte // nil for a file that is part of the program, because that does not change
+	text []byte // content of the file; nil for a shipped file, which does not change
 }
 
 // New returns a Loader that has not loaded anything.
@@ -46,8 +46,8 @@ func (l *Loader) parse(cfg *config.Config) ([]*rules.Document, rules.Problems) {
 	return docs, append(problems, found...)
 }
 
-// OrKept loads everything for a start. If that fails, it uses the versions that were active in
-// the last run. wrong is the error of the first load in that case.
+// OrKept loads everything for a start. If that fails, OrKept uses the rule files that were active in the last run, and
+// returns the error of the first attempt as wrong.
 func (l *Loader) OrKept(cfg *config.Config, kept []rules.File) (out Loaded, wrong, err error) {
 	docs, _ := ParseFiles(kept)
 	for i, d := range docs {
@@ -66,7 +66,7 @@ func (l *Loader) OrKept(cfg *config.Config, kept []rules.File) (out Loaded, wron
 	return out, err, nil
 }
 
-// InForce returns the active files, except those that are part of the program.
+// InForce returns the active files without the shipped ones.
 func (l *Loader) InForce() []rules.File {
 	var out []rules.File
 	for _, name := range slices.Sorted(maps.Keys(l.good)) {
@@ -80,13 +80,13 @@ func (l *Loader) InForce() []rules.File {
 // Loaded is the result of a load.
 type Loaded struct {
 	Set *rules.Set
-	// Broken are the packs that were refused. The set contains their last valid version.
+	// Broken lists the refused packs. The set contains the last valid version of each of them, if there is one.
 	Broken []web.BrokenPack
 }
 
 var errNoRules = errors.New("no rules would be left, so the current rules stay active; set rules.allow_empty if you want an empty set")
 
-// LoadInitial loads everything for a start. Its error lists every problem.
+// LoadInitial loads everything for a start. If the load fails, the error lists every problem.
 func (l *Loader) LoadInitial(cfg *config.Config) (Loaded, error) {
 	docs, problems := l.parse(cfg)
 	set, found := buildConfigured(cfg, docs)
@@ -99,9 +99,9 @@ func (l *Loader) LoadInitial(cfg *config.Config) (Loaded, error) {
 	return Loaded{Set: set}, nil
 }
 
-// Reload loads everything again. A file that the lint or its own tests refuse keeps its last
-// valid version and is listed in Broken. If it has none, it is omitted. After an error nothing
-// changes.
+// Reload loads everything again. If a file fails the lint or its own tests, its last valid version is used, and the
+// file is listed in Broken. A refused file without a valid version is omitted. If Reload returns an error, nothing has
+// changed.
 func (l *Loader) Reload(cfg *config.Config) (Loaded, error) {
 	docs, problems := l.parse(cfg)
 	if errs := unreadProblems(problems); len(errs) > 0 {
@@ -161,8 +161,8 @@ func compactSet(set *rules.Set) {
 	rules.CompactRules(all)
 }
 
-// forgetWritten frees data that only the checks of a load need: the tests of rules, which have already run,
-// and positions, which hold the files in memory.
+// forgetWritten frees data that only the checks of a load need. This is the tests of rules, which have already run, and
+// positions, which hold the files in memory.
 func forgetWritten(set *rules.Set) {
 	for _, r := range set.Rules {
 		for ; r != nil; r = r.Packed {
@@ -189,7 +189,7 @@ func unreadProblems(problems rules.Problems) rules.Problems {
 	return out
 }
 
-// packName returns the name of a pack or, if it is unknown, of its last valid version, or the file.
+// packName returns the name of the pack in d, or the name in its last valid version, or the name of the file.
 func (l *Loader) packName(d *rules.Document) string {
 	if d.Pack() != "" {
 		return d.Pack()
@@ -208,8 +208,8 @@ func (l *Loader) replaceWithLastGood(docs []*rules.Document, d *rules.Document) 
 	return slices.Delete(docs, i, i+1)
 }
 
-// findCulprit returns a document that is not active and has one of the problems. If there is
-// none, it returns any document that is not active, because the active set has no errors.
+// findCulprit returns a document that is not active and has one of the problems. If no such document exists, it returns
+// any document that is not active, because active documents have no errors.
 func (l *Loader) findCulprit(docs []*rules.Document, problems rules.Problems) *rules.Document {
 	var any *rules.Document
 	for _, d := range docs {
@@ -228,7 +228,8 @@ func (l *Loader) isInForce(d *rules.Document) bool {
 	return l.good[d.File()].sha == d.SHA256()
 }
 
-// testNew runs the tests of new packs, and returns the first pack that fails them.
+// testNew runs the tests of the new packs. It returns the first pack with a failed test and a description of the
+// failures.
 func (l *Loader) testNew(set *rules.Set, docs []*rules.Document) (*rules.Document, string, error) {
 	for _, p := range set.Packs {
 		if l.tested[p.SHA256] {
@@ -244,7 +245,7 @@ func (l *Loader) testNew(set *rules.Set, docs []*rules.Document) (*rules.Documen
 		}
 		i := slices.IndexFunc(docs, func(d *rules.Document) bool { return d.File() == p.File })
 		if i < 0 || l.isInForce(docs[i]) {
-			continue // overrides changed it; an active pack is never refused
+			continue // overrides changed the rule; an active pack is never refused
 		}
 		return docs[i], failed, nil
 	}
@@ -256,7 +257,7 @@ func (l *Loader) keepAsGood(docs []*rules.Document) {
 	for _, d := range docs {
 		v := activeFile{pack: d.Pack(), sha: d.SHA256()}
 		if !strings.HasPrefix(d.File(), shippedPrefix) {
-			v.text = bytes.Clone(l.texts[v.sha]) // without the unused capacity that reading left
+			v.text = bytes.Clone(l.texts[v.sha]) // a copy without the unused capacity of the buffer
 		}
 		l.good[d.File()] = v
 		if !d.IsOverrides() {

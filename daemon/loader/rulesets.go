@@ -14,7 +14,7 @@ import (
 	"crowsnest/rules/rulefiles"
 )
 
-// shippedPrefix begins the names of files that are part of the program.
+// shippedPrefix is the prefix in the names of shipped files, which are embedded in the program.
 const shippedPrefix = "shipped:"
 
 // ParseFiles returns a document for each file, also for invalid ones, and the problems of all.
@@ -28,11 +28,12 @@ func ParseFiles(files []rules.File) ([]*rules.Document, rules.Problems) {
 	return docs, problems
 }
 
-// release is a version that can be compared. A build from a branch meets every requirement.
+// release matches a release version, which can be compared with the minimum version of a pack. A build from a branch
+// meets every minimum.
 var release = lazyre.New(`^v?[0-9]+\.[0-9]+\.[0-9]+`)
 
-// BuildSet joins documents into the rules for this version of the program. Without documents it
-// returns nothing, because the reason has already been reported.
+// BuildSet joins documents into a set of rules for this version of the program. Without documents it returns no set and
+// no problems, because the reason has already been reported.
 func BuildSet(docs []*rules.Document, opt rules.Options) (*rules.Set, rules.Problems) {
 	if release.MatchString(version.Version) {
 		opt.Version = version.Version
@@ -43,7 +44,7 @@ func BuildSet(docs []*rules.Document, opt rules.Options) (*rules.Set, rules.Prob
 	return rules.Build(docs, opt)
 }
 
-// Shipped returns the packs that are part of the program, with their tests.
+// Shipped returns the packs that are embedded in the program, with their tests.
 func Shipped() ([]rules.File, error) {
 	files, err := rulefiles.ReadFS(rules.Shipped())
 	if err != nil {
@@ -55,11 +56,11 @@ func Shipped() ([]rules.File, error) {
 	return files, nil
 }
 
-// ShippedWithoutTests returns the packs that are part of the program, for uses that neither
-// run nor show their tests. They load in a few milliseconds.
+// ShippedWithoutTests returns the packs that are embedded in the program, without their tests. They load in a few
+// milliseconds.
 func ShippedWithoutTests() []rules.File { return rules.ShippedWithoutTests(shippedPrefix) }
 
-// TryPack checks and tests a pack that the program wrote. As for shipped packs, warnings count as errors.
+// TryPack checks and tests a pack that the program generated. As for shipped packs, warnings count as errors.
 func TryPack(name string, data []byte) error {
 	docs, problems := ParseFiles([]rules.File{{Name: name, Data: addRuleCount(data)}})
 	set, found := BuildSet(docs, rules.Options{Shipped: true})
@@ -73,7 +74,7 @@ func TryPack(name string, data []byte) error {
 	return err
 }
 
-// failedTests runs the tests of rules and describes those that fail. It returns "" if all pass.
+// failedTests runs the tests of the rules and describes the failed ones. It returns "" if all tests pass.
 func failedTests(all []*rules.Rule) (string, error) {
 	report, err := replay.RunTests(all, replay.TestOptions{})
 	if err != nil || report.Failed() == 0 {
@@ -84,7 +85,7 @@ func failedTests(all []*rules.Rule) (string, error) {
 	return b.String(), nil
 }
 
-// addRuleCount adds the number of rules to the header of a pack, as shipped packs require it.
+// addRuleCount adds the number of rules to the header of a pack, because shipped packs must state it.
 func addRuleCount(pack []byte) []byte {
 	n := bytes.Count(pack, []byte("\n- alert: "))
 	return bytes.Replace(pack, []byte("version: 0.1.0}"), fmt.Appendf(nil, "version: 0.1.0, rules: %d}", n), 1)

@@ -19,16 +19,16 @@ import (
 	"crowsnest/sources"
 )
 
-// Only an agent knows its own problems, and it often has no Alertmanager. It reports its alerts
-// to the aggregator, which fires one alert for all nodes.
+// Only an agent knows its own problems, and it often has no Alertmanager. So it reports its alerts to the aggregator,
+// which fires one alert for all nodes with the same problem.
 
-// Alerts of agents and about agents.
+// Names of the alerts of agents and about agents.
 const (
 	alertUpstreamAway = "CrowsnestUpstreamAway"
 	alertAgentRefused = "CrowsnestAgentRefused"
-	// alertAgentsRefused is about messages from unknown senders.
+	// alertAgentsRefused fires when messages from unknown senders are refused.
 	alertAgentsRefused = "CrowsnestAgentsRefused"
-	// An agent detects alertTwoAggregators, and the aggregators fire it.
+	// alertTwoAggregators is detected by an agent and fired by the aggregators.
 	alertTwoAggregators = "CrowsnestTwoAggregators"
 	alertRulesDiffer    = "CrowsnestRulesDiffer"
 	alertReportMore     = "CrowsnestAgentsReportMore"
@@ -37,11 +37,12 @@ const (
 const (
 	maxNodes    = 5
 	maxReported = 100
-	// twinShown is how long the alert about a second agent of a node stays open.
+	// twinShown is how long the alert stays open after a second agent of the same node was last seen.
 	twinShown = time.Minute
-	// refusedShown is how long the alert about a refused message stays open. Agents repeat it every few seconds.
+	// refusedShown is how long the alert about a refused message stays open. An agent repeats a refused message every
+	// few seconds.
 	refusedShown = 5 * time.Minute
-	// differFor is how long a rollout may take before there is an alert.
+	// differFor is how long agents may have another version of a rule, as during a rollout, before an alert fires.
 	differFor = 15 * time.Minute
 )
 
@@ -71,7 +72,7 @@ func reportableConditions(alerts []episodes.Episode) []wire.Condition {
 	var out []wire.Condition
 	for _, e := range alerts {
 		if e.Alert == alertHeartbeat || e.Alert == alertUpstreamAway {
-			continue // the aggregator detects these itself
+			continue // the aggregator detects these problems itself
 		}
 		c := wire.Condition{Alert: e.Alert, Severity: e.Labels["severity"], Labels: maps.Clone(e.Labels), Detail: e.Annotations["description"], Since: e.StartsAt}
 		for _, name := range []string{"alertname", "severity", "node"} {
@@ -110,7 +111,7 @@ func reportedAlerts(now time.Time, status []sources.Status, losses component.Los
 func reportedAlert(c sources.Condition, losses component.Losses) episodes.Episode {
 	labels := map[string]string{}
 	maps.Copy(labels, c.Labels)
-	labels["component"] = "agent" // alerts of the aggregator about itself do not have this label
+	labels["component"] = "agent" // distinguishes it from alerts of the aggregator about itself, which lack this label
 	what, fix := reportAdvice(c, losses)
 	on := "On " + nodesText(c.Members)
 	if c.Count > 0 {
@@ -122,7 +123,8 @@ func reportedAlert(c sources.Condition, losses component.Losses) episodes.Episod
 	})
 }
 
-// reportAdvice returns what a reported condition means and what to do. It uses no text from a node.
+// reportAdvice returns the meaning of a condition that an agent reported, and the remedy. It contains no text that the
+// agent sent.
 func reportAdvice(c sources.Condition, losses component.Losses) (what, fix string) {
 	t := alertTexts()[c.Alert]
 	what = cmp.Or(t.Reported, "An agent reports "+c.Alert)
@@ -153,7 +155,8 @@ func refusedAlerts(now time.Time, source string, st server.Stats) []episodes.Epi
 	return out
 }
 
-// differAlert returns the alert about rules whose version has differed on agents for too long.
+// differAlert returns the alert for rules that have had different versions on agents and aggregator for longer than
+// differFor.
 func differAlert(now time.Time, behind map[string]sources.RuleMismatch) []episodes.Episode {
 	var late, nodes []string
 	since := now
@@ -176,7 +179,7 @@ func differAlert(now time.Time, behind map[string]sources.RuleMismatch) []episod
 		"{nodes}", nodesText(nodes), "{since}", formatTime(since), "{names}", strings.Join(late, ", "))}
 }
 
-// BehindText explains to people why the absence-based conclusions of a rule are on hold.
+// BehindText explains to people why conclusions from the absence of a rule's lines are on hold.
 func BehindText(b sources.RuleMismatch) string {
 	return fmt.Sprintf("%s has another version of it since %s", nodesText(b.Members), formatTime(b.Since))
 }
@@ -195,7 +198,7 @@ func (a *Alerts) UpstreamAlerts(now time.Time, st client.Stats) []episodes.Episo
 	return out
 }
 
-// nodesText names the first nodes and the number of the others.
+// nodesText returns the names of the first nodes and the number of the remaining nodes.
 func nodesText(nodes []string) string {
 	if len(nodes) == 1 {
 		return "node " + nodes[0]

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// coverageNames is the number of sources, or members of a source, that the heartbeat names.
+	// coverageNames is the maximum number of sources, or members of a source, that the heartbeat names.
 	coverageNames = 5
-	// maxBlind is the number of members of a source that have an alert of their own.
+	// maxBlind is the maximum number of members of a source that get an alert each.
 	maxBlind = 20
 )
 
 func isMember(name string) bool { return strings.Contains(name, "/") }
 
-// withMembers adds the members of sources as separate sources. A source with members has no
-// watermark of its own and only has to be up.
+// withMembers adds the members of sources to the list like separate sources. A source that has members needs no
+// progress of its own and only has to be up.
 func withMembers(status []sources.Status, now time.Time) []sources.Status {
 	out := slices.Clone(status)
 	for i, s := range status {
@@ -45,8 +45,8 @@ func withMembers(status []sources.Status, now time.Time) []sources.Status {
 	return out
 }
 
-// blindAlerts returns an alert for each source and each member that is down, but only one alert
-// for all members beyond maxBlind. The caller must hold mu.
+// blindAlerts returns an alert for each source and each member that is down. All members beyond maxBlind share one
+// alert. The caller must hold mu.
 func (a *Alerts) blindAlerts(now time.Time, status []sources.Status) []episodes.Episode {
 	var out []episodes.Episode
 	var more []string
@@ -92,16 +92,15 @@ func blindAlert(s sources.Status, since time.Time) episodes.Episode {
 	return newAlert(alertBlind, map[string]string{"source": s.Name}, since, "{since}", formatTime(since), "{what}", what)
 }
 
-// isSeeing reports whether a source is read and has something to read. The caller must hold mu.
+// isSeeing reports whether a source is read and has logs to read. The caller must hold mu.
 func (a *Alerts) isSeeing(now time.Time, s sources.Status) bool {
 	_, silent := a.idle[s.Name]
 	return s.Up && !silent && !a.unsure[s.Name] && a.moved[s.Name].idleUpdates < stuckAfter && !s.Watermark.Before(now.Add(-a.blindAfter))
 }
 
-// heartbeat returns the alert for a dead man's switch, with the coverage. It returns none until
-// a source has been read for the first time, and none if no source has been read for
-// blindAfter, because the heartbeat must not say that all is well while nothing is detected.
-// The caller must hold mu.
+// heartbeat returns the alert that always fires for a dead man's switch. Its text contains the coverage. heartbeat
+// returns nothing until a source has been read for the first time, and nothing after no source has been read for
+// blindAfter. Otherwise the heartbeat would say that all is well while nothing is detected. The caller must hold mu.
 func (a *Alerts) heartbeat(now time.Time, status []sources.Status, unanswered time.Time) []episodes.Episode {
 	coverage, seen := a.coverage(now, status, unanswered)
 	if seen {
@@ -110,7 +109,7 @@ func (a *Alerts) heartbeat(now time.Time, status []sources.Status, unanswered ti
 	a.covers = coverage
 	if a.isStarting(now, status) {
 		a.covers = "starting"
-		return nil // the heartbeat of the previous process stays open
+		return nil // the heartbeat of the previous process stays open meanwhile
 	}
 	if a.lastSeen.IsZero() || now.Sub(a.lastSeen) >= a.blindAfter {
 		return nil
@@ -121,8 +120,8 @@ func (a *Alerts) heartbeat(now time.Time, status []sources.Status, unanswered ti
 	return []episodes.Episode{e}
 }
 
-// isStarting reports whether this process began so recently that it cannot know yet what it
-// reads, because sources are being opened and agents reconnect. The caller must hold mu.
+// isStarting reports whether this process began so recently that it does not know yet which logs it can read, because
+// sources are being opened and agents are connecting again. The caller must hold mu.
 func (a *Alerts) isStarting(now time.Time, status []sources.Status) bool {
 	if now.Sub(a.start) >= settle || a.settled {
 		return false
@@ -134,19 +133,19 @@ func (a *Alerts) isStarting(now time.Time, status []sources.Status) bool {
 	return unknown
 }
 
-// Coverage returns the coverage at the last Update, in the words of the heartbeat.
+// Coverage returns the description of which sources are read, as of the last Update, in the words of the heartbeat.
 func (a *Alerts) Coverage() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.covers
 }
 
-// coverage describes which sources are read: "full: ..." or "partial: ...". seen is false if no
-// source is read, or if the aggregator does not answer. The caller must hold mu.
+// coverage describes which sources are read, as "full: ..." or "partial: ...". seen is false if no source is read, or
+// if the aggregator does not answer. The caller must hold mu.
 func (a *Alerts) coverage(now time.Time, status []sources.Status, unanswered time.Time) (text string, seen bool) {
 	var good, bad, silent, idle []string
 	unread := false                // whether a source reads only some of its logs
-	members := map[string][2]int{} // for each source, the number of members that are read, and of all members
+	members := map[string][2]int{} // for each source, the number of members that are read and the number of all members
 	for _, s := range status {
 		if source, _, is := strings.Cut(s.Name, "/"); is {
 			n := members[source]

@@ -13,13 +13,15 @@ import (
 	"crowsnest/internal/text"
 )
 
-// alertEvictions fires when the lines of a namespace use up bounded memory.
+// alertEvictions fires when log lines of one namespace create so much state that older state is evicted from bounded
+// memory.
 const alertEvictions = "CrowsnestCrowded"
 
 const (
 	// evictionsShown is how long the alert stays open after the newest eviction.
 	evictionsShown = 15 * time.Minute
-	// maxNamespaces is how many namespaces the alert names, and maxRules how many rules of each.
+	// maxNamespaces is the maximum number of namespaces that the alert names. maxRules is the maximum number of rules
+	// for each of them.
 	maxNamespaces = 5
 	maxRules      = 5
 )
@@ -80,11 +82,11 @@ func (c *namespaceEvictions) String() string {
 	return fmt.Sprintf("%s: %s of the rules %s.", namespaceText(c.namespace), strings.Join(kinds, ", "), joinFirst(slices.Sorted(maps.Keys(c.rules)), maxRules))
 }
 
-// plainName matches a namespace, optionally after its cluster.
+// plainName matches the name of a namespace, optionally preceded by the name of its cluster and a slash.
 var plainName = lazyre.New(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?$`)
 
-// namespaceText returns the name of a namespace as people see it. It never repeats an invalid
-// name, which may be an attacker's text.
+// namespaceText returns the name of a namespace for people. If the name is invalid, namespaceText does not repeat it,
+// because it may be an attacker's text.
 func namespaceText(name string) string {
 	switch name {
 	case "":

@@ -11,17 +11,18 @@ import (
 	"crowsnest/sources"
 )
 
-// alertIdle fires for a source that works but has nothing in which rules could find something.
+// alertIdle fires for a source that works but reads no logs that any rule applies to.
 const alertIdle = "CrowsnestIdle"
 
-// rulesEvery is how often streams are compared with rules while no rule selects one.
+// rulesEvery is the interval at which streams are compared with rules while no rule selects any of the streams.
 const rulesEvery = 15 * time.Second
 
-// Reading is what the daemon knows about a source in addition to its status.
+// Reading contains what the daemon knows about a source and the status of the source does not state.
 type Reading struct {
-	// Logs means that the source reads logs. Lines means that it should have lines soon.
+	// Logs means that the source reads logs. Lines means that the source should deliver lines soon after the start.
 	Logs, Lines bool
-	// Serves reports whether a selector can select a stream of the source. Nil means any.
+	// Serves reports whether a selector can select a stream of the source. A nil function means that every selector
+	// can.
 	Serves func(rules.Selector) bool
 }
 
@@ -30,11 +31,11 @@ type idleState struct {
 	why    string
 }
 
-// ruleCheck remembers whether an active rule can match lines of a source.
+// ruleCheck is the result of comparing the streams of a source with the active rules.
 type ruleCheck struct {
 	set       *rules.Set
 	ok        bool
-	compareAt time.Time // when to compare again; zero means only when the rules have changed
+	compareAt time.Time // time of the next comparison; zero if only a change of the rules causes it
 }
 
 var idleFixes = map[sources.IdleReason]string{
@@ -45,13 +46,13 @@ var idleFixes = map[sources.IdleReason]string{
 	sources.IdleNoRules:      "Correct the selectors of the rules, rules.scope and rules.infrastructure_namespaces, enable rules, or remove the source from the configuration.",
 }
 
-// explainIdle finds and remembers why sources have nothing to read. The caller must hold mu.
+// explainIdle finds and stores the reasons why sources have nothing to read. The caller must hold mu.
 func (a *Alerts) explainIdle(now time.Time, st State, status []sources.Status) {
 	a.idleStates, a.unsure = map[string]idleState{}, map[string]bool{}
 	for i := range status {
 		s := &status[i]
 		switch {
-		case !s.Up && s.Opened: // the source has become blind
+		case !s.Up && s.Opened: // the source was opened and is down now, so another alert fires
 			delete(a.idle, s.Name)
 			continue
 		case !s.Up:
@@ -91,18 +92,18 @@ func (a *Alerts) explainIdle(now time.Time, st State, status []sources.Status) {
 	}
 }
 
-// isUnsure reports whether this process began so recently that it cannot know yet what a source
-// that is up can read, because its logs are being opened. Until then the state of the previous
-// process is used. The caller must hold mu.
+// isUnsure reports whether this process began so recently that the logs of a source that is up are still being opened.
+// Until they are open, the idle state that the previous process saved is used. The caller must hold mu.
 func (a *Alerts) isUnsure(now time.Time, st State, s sources.Status) bool {
 	return now.Sub(a.start) < settle && s.Idle == "" && !isMember(s.Name) && s.Members == nil &&
 		(!s.Opened || st.Readings[s.Name].Logs && len(s.Streams) > 0 && !slices.ContainsFunc(s.Streams, isKnown))
 }
 
-// isKnown reports whether crowsnest knows which log this is.
+// isKnown reports whether the log of a stream has been identified.
 func isKnown(x sources.StreamStatus) bool { return len(x.Labels) > 0 || x.Path == "" }
 
-// idleBecause returns why a source that is up has nothing to read, if it says nothing itself.
+// idleBecause returns why a source that is up has nothing to read. The result is empty if the source states the reason
+// itself or is not idle.
 func (a *Alerts) idleBecause(now time.Time, st State, s sources.Status) idleState {
 	reading, known := st.Readings[s.Name]
 	switch {
@@ -123,7 +124,7 @@ func (a *Alerts) idleBecause(now time.Time, st State, s sources.Status) idleStat
 	return idleState{}
 }
 
-// refusesAll reports whether the source has logs but may not read any of them.
+// refusesAll reports whether the source has logs but is not allowed to read any of them.
 func refusesAll(s sources.Status) bool {
 	return len(s.Unread) > 0 && s.Lines == 0 &&
 		!slices.ContainsFunc(s.Unread, func(u sources.Unread) bool { return u.Holds }) &&
@@ -168,7 +169,7 @@ func (a *Alerts) hadLines(s sources.Status) bool {
 	return a.lined[s.Name]
 }
 
-// WhyIdle returns why a source had nothing to read at the last Update, or "".
+// WhyIdle returns why a source had nothing to read at the last Update, or "" if it had something.
 func (a *Alerts) WhyIdle(source string) (why string, reason sources.IdleReason) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -176,10 +177,9 @@ func (a *Alerts) WhyIdle(source string) (why string, reason sources.IdleReason) 
 	return x.why, x.reason
 }
 
-// idleAlerts returns an alert for each source that has had nothing to read for blindAfter. An
-// agent cannot know whether that is normal, because its node may have no log that a rule
-// selects while other nodes have. The aggregator decides about agents; see reportedIdle. The
-// caller must hold mu.
+// idleAlerts returns an alert for each source that has had nothing to read for blindAfter. An agent returns no such
+// alerts, because its node may have no log that a rule selects while other nodes have such logs. The aggregator decides
+// about the sources of agents; see reportedIdle. The caller must hold mu.
 func (a *Alerts) idleAlerts(now time.Time, status []sources.Status, agent bool) []episodes.Episode {
 	var out []episodes.Episode
 	seen := slices.ContainsFunc(status, func(s sources.Status) bool { return a.isSeeing(now, s) })
@@ -207,14 +207,14 @@ func (a *Alerts) idleAlerts(now time.Time, status []sources.Status, agent bool) 
 	return out
 }
 
-// IdleEverywhere says why all sources had nothing to read at the last Update, or "" if one had something.
+// IdleEverywhere returns why all sources had nothing to read at the last Update, or "" if one of them had something.
 func (a *Alerts) IdleEverywhere() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.idleAll
 }
 
-// whyAllIdle returns why the first source is idle if all are idle, and otherwise "".
+// whyAllIdle returns why the first source is idle if all sources are idle, and "" otherwise.
 func whyAllIdle(status []sources.Status) string {
 	if len(status) == 0 || slices.ContainsFunc(status, func(s sources.Status) bool { return s.Idle == "" }) {
 		return ""
@@ -239,7 +239,7 @@ func membersIdle(s sources.Status) string {
 	return fmt.Sprintf("the agents of all %d nodes have nothing to read (%s)", up, why)
 }
 
-// idleOnAll returns the names of the agents' sources that are idle on every node that is up.
+// idleOnAll returns the names of the sources that are idle in every agent that is up.
 func idleOnAll(s sources.Status) []string {
 	var out []string
 	for _, c := range s.Conditions {
@@ -261,8 +261,8 @@ func idleMembers(s sources.Status) int {
 	return n
 }
 
-// reportedIdle reports whether it is a failure that agents report a source as idle. A node without a
-// selected log is normal as long as another node has one, unless its logs are refused.
+// reportedIdle reports whether an idle source that an agent reports is a failure. A node may have no log that a rule
+// selects, as long as another node has such a log. Logs that the agent is not allowed to read are always a failure.
 func reportedIdle(s sources.Status, c sources.Condition) bool {
 	switch sources.IdleReason(c.Labels["reason"]) {
 	case sources.IdleUnreadable, sources.IdleNotInstalled:

@@ -16,7 +16,8 @@ import (
 
 const alertLinesLost = "CrowsnestLinesLost"
 
-// lossShown is how long an alert stays open after the newest loss, because lost lines do not come back.
+// lossShown is how long an alert about lost lines stays open after the newest loss. It cannot be resolved by a
+// recovery, because lost lines do not come back.
 const lossShown = 15 * time.Minute
 
 func lossAlerts(now time.Time, s sources.Status, losses component.Losses) []episodes.Episode {
@@ -31,7 +32,7 @@ func lossAlerts(now time.Time, s sources.Status, losses component.Losses) []epis
 			loss = component.Loss{Severity: "warning", What: reason, Fix: "Check the log of crowsnest."}
 		}
 		at := l.At
-		if at.After(now) { // the clock was set back
+		if at.After(now) { // the clock was set back since
 			at = now
 		}
 		labels := map[string]string{"source": s.Name, "reason": reason, "severity": loss.Severity}
@@ -47,7 +48,8 @@ const alertLogsUnread = "CrowsnestLogsUnread"
 
 const unreadNamed = 5
 
-// unreadFor returns the logs of a source that were not read for this long. all also counts unlisted ones.
+// unreadFor returns the listed logs of a source that have not been read for at least after. all is the number of such
+// logs including unlisted ones.
 func unreadFor(now time.Time, after time.Duration, s sources.Status) (out []sources.Unread, all int) {
 	for _, u := range s.Unread {
 		if now.Sub(u.Since) >= after {
@@ -60,8 +62,8 @@ func unreadFor(now time.Time, after time.Duration, s sources.Status) (out []sour
 	return out, len(out) + s.UnreadMore
 }
 
-// unreadAlert returns a warning if logs of a source were not read for a while. If none is read, the source
-// is blind instead.
+// unreadAlert returns a warning if some logs of a source have not been read for at least after. If no log of the source
+// is read, another alert fires, because the source is blind.
 func unreadAlert(now time.Time, after time.Duration, s sources.Status) []episodes.Episode {
 	unread, all := unreadFor(now, after, s)
 	if all == 0 {
@@ -99,7 +101,8 @@ func unreadText(u sources.Unread) string {
 	return text
 }
 
-// unreadOfMembers returns how many logs members of a source have not read for a while, and how many members.
+// unreadOfMembers returns the number of logs that members of a source have not read for at least after, and the number
+// of these members.
 func unreadOfMembers(now time.Time, after time.Duration, s sources.Status) (logs, members int) {
 	for _, m := range s.Members {
 		before := logs

@@ -14,11 +14,11 @@ import (
 	"crowsnest/sources"
 )
 
-// alertMisplaced reports a known component outside the infrastructure namespaces.
+// alertMisplaced fires for a pod of a known component outside the infrastructure namespaces.
 const alertMisplaced = "CrowsnestComponentNotBelieved"
 
 const (
-	// misplacedEvery is how often streams are checked. There may be thousands.
+	// misplacedEvery is the interval at which streams are checked, because there may be thousands of streams.
 	misplacedEvery = time.Minute
 	maxMisplaced   = 10
 )
@@ -38,7 +38,7 @@ func (m *misplacedPods) alerts(now time.Time, trusted *rules.Namespaces, status 
 	if m.known == nil {
 		m.known = namespaces.NewComponents()
 	}
-	found := map[string]string{} // a known component in each namespace
+	found := map[string]string{} // name of a known component, by namespace
 	for _, s := range status {
 		for _, st := range s.Streams {
 			namespace := st.Labels["namespace"]

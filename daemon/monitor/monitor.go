@@ -26,9 +26,9 @@ import (
 	"crowsnest/web"
 )
 
-// stuckAfter is the number of updates, one a second, after which a source that is up but makes
-// no progress counts as stuck. It is a number of updates instead of seconds, so that a machine
-// that was suspended does not look stuck.
+// stuckAfter is the number of updates without progress after which a source that is up counts as stuck. There is one
+// update a second. Updates are counted instead of seconds, so that a source does not look stuck after the machine was
+// suspended.
 const stuckAfter = 60
 
 const maxText = 1500
@@ -43,10 +43,10 @@ const (
 // State is the state of all parts of the daemon at one time.
 type State struct {
 	Sources         []sources.Status
-	Readings        map[string]Reading // readings by name of the source; other sources are not checked
+	Readings        map[string]Reading // readings by name of the source; sources without a reading are not checked
 	Rules           *rules.Set         // active rules; nil means that streams are not compared with rules
-	Agent           bool               // whether an aggregator draws the conclusions
-	Losses          component.Losses   // explanations for the reasons of lost lines
+	Agent           bool               // whether an aggregator draws the conclusions for this process
+	Losses          component.Losses   // explanations of the reasons for lost lines
 	Endpoints       []sinks.EndpointStatus
 	Broken          []web.BrokenPack
 	Quarantined     []matcher.Quarantined
@@ -55,11 +55,11 @@ type State struct {
 	Trusted         *rules.Namespaces               // trusted namespaces; nil if they are not checked
 	MismatchedRules map[string]sources.RuleMismatch // rules of which agents have another version
 	Agents          map[string]server.Stats         // statistics of agents by the name of their source
-	Unsaved         SaveFailure                     // since when the state could not be saved
+	Unsaved         SaveFailure                     // time since when, and reason why, the state cannot be saved
 	Unanswered      time.Time                       // time of the first request that the aggregator did not answer; zero if it answers or there is none
 	Upstream        []episodes.Episode              // alerts about the aggregator
-	Unverified      []rules.UnverifiedRelease       // running releases, and the rules that were not verified for them
-	NoStandbySince  time.Time                       // time since when this leader has had no standby; zero if it has one or needs none
+	Unverified      []rules.UnverifiedRelease       // running releases of components for which rules were not verified, with these rules
+	NoStandbySince  time.Time                       // start of the time in which this leader has had no standby; zero if it has a standby or needs none
 }
 
 // Alerts holds the open alerts. It is safe for concurrent use.
@@ -72,23 +72,23 @@ type Alerts struct {
 	mu           sync.Mutex
 	open         map[episodes.Fingerprint]episodes.Episode
 	outageStarts map[string]time.Time // start of the current outage of each source
-	idle         map[string]time.Time // since when each source has had nothing to read
+	idle         map[string]time.Time // start of the time in which each source has had nothing to read
 	idleStates   map[string]idleState // reasons of the idle sources
-	unsure       map[string]bool      // sources about which this process cannot know enough yet
-	idleAll      string               // why all sources are idle; "" if one is not
-	lined        map[string]bool      // sources that have had a line, in this process or an earlier one
-	rules        map[string]ruleCheck // sources whose streams were compared with the rules
-	covers       string               // coverage at the last Update
-	settled      bool                 // whether this process knows what it can read
+	unsure       map[string]bool      // sources whose logs this process has not opened yet
+	idleAll      string               // reason why all sources are idle; "" if at least one source is not idle
+	lined        map[string]bool      // sources that have had a line, in this process or in an earlier one
+	rules        map[string]ruleCheck // result of the last comparison of each source's streams with the rules
+	covers       string               // description of which sources are read, as of the last Update
+	settled      bool                 // whether sources had enough time since the start to be opened
 	moved        map[string]progress
-	lastSeen     time.Time // when any source was last read
+	lastSeen     time.Time // time at which any source was last read
 	lastAnswer   time.Time // time of the aggregator's last response
 	skewed       skews
 	dropped      drops
 	misplaced    misplacedPods
 	unserved     unservedRules
 
-	restored  map[episodes.Fingerprint]episodes.Episode // alerts that were open in the previous process and are not confirmed yet
+	restored  map[episodes.Fingerprint]episodes.Episode // alerts that were open in the previous process and that this process has not confirmed yet
 	savedSeen time.Time                                 // lastSeen at the last Export
 	changed   bool                                      // whether anything changed since the last Export
 }
@@ -96,10 +96,10 @@ type Alerts struct {
 type progress struct {
 	bytes       int64
 	watermark   time.Time
-	idleUpdates int // number of updates without progress
+	idleUpdates int // number of consecutive updates without progress
 }
 
-// New returns the alerts of a process. A source that is not read for blindAfter gets an alert.
+// New returns the alerts of a process. An alert fires for each source that has not been read for blindAfter.
 func New(start time.Time, blindAfter time.Duration) *Alerts {
 	return &Alerts{
 		start: start, blindAfter: blindAfter, moved: map[string]progress{}, skewed: skews{}, dropped: drops{},
@@ -108,7 +108,7 @@ func New(start time.Time, blindAfter time.Duration) *Alerts {
 	}
 }
 
-// Begin sets the time from which this process reads. It comes before Import and the first Update.
+// Begin sets the time from which this process reads logs. It must be called before Import and the first Update.
 func (a *Alerts) Begin(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -174,8 +174,8 @@ func (a *Alerts) awaySince(now time.Time, s sources.Status) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	if !known {
-		// The outage starts at the watermark. A source without progress since the start of the
-		// process also has blindAfter to catch up.
+		// The outage began at the watermark, the time up to which all lines are read. A source without progress in this
+		// process gets blindAfter from now to catch up.
 		since = now
 		if s.Watermark.After(a.start) {
 			since = s.Watermark
@@ -196,7 +196,7 @@ func (a *Alerts) isStuck(s sources.Status) bool {
 	return p.idleUpdates >= stuckAfter
 }
 
-// HungSources returns the sources that are stuck, but no members, which are other processes.
+// HungSources returns the sources that are stuck. It does not return members, because they are other processes.
 func (a *Alerts) HungSources() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -209,7 +209,7 @@ func (a *Alerts) HungSources() []string {
 	return out
 }
 
-// replaceOpen makes want the open alerts, and returns the alerts that changed.
+// replaceOpen replaces the open alerts by want, and returns the alerts that opened, changed or ended.
 func (a *Alerts) replaceOpen(now time.Time, want map[episodes.Fingerprint]episodes.Episode) []episodes.Episode {
 	var changed []episodes.Episode
 	for fp, e := range want {
@@ -256,7 +256,7 @@ func (a *Alerts) All() []episodes.Episode {
 	return slices.SortedFunc(maps.Values(a.open), func(x, y episodes.Episode) int { return x.StartsAt.Compare(y.StartsAt) })
 }
 
-// Counts returns the number of open alerts by name, including names with 0.
+// Counts returns the number of open alerts by name. It includes the names without an open alert.
 func (a *Alerts) Counts() map[string]int64 {
 	out := map[string]int64{}
 	for name := range alertTexts() {
@@ -265,17 +265,17 @@ func (a *Alerts) Counts() map[string]int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, e := range a.open {
-		if _, known := out[e.Alert]; known { // agents may report alerts with other names
+		if _, known := out[e.Alert]; known { // agents may report alerts with unknown names
 			out[e.Alert]++
 		}
 	}
 	return out
 }
 
-// alertText has the texts of an alert. A {name} in a text stands for a label or another value.
+// alertText contains the texts of an alert. A {name} in a text is replaced by a label or another value.
 type alertText struct {
 	Severity, Summary, Description, Fix string
-	Reported, ReportedFix               string // meaning and remedy of the alert if agents report it
+	Reported, ReportedFix               string // meaning and remedy for an alert that agents report
 }
 
 //go:embed alerts.json
@@ -284,13 +284,13 @@ var alertsFile []byte
 // alertTexts returns the texts of all alerts about crowsnest itself, by name.
 var alertTexts = sync.OnceValue(func() (out map[string]alertText) {
 	if err := json.Unmarshal(alertsFile, &out); err != nil {
-		panic(err) // cannot happen, because tests read the file
+		panic(err) // cannot happen, because tests parse the file
 	}
 	return out
 })
 
-// newAlert returns an alert with its texts. values are pairs of a {name} and the value that replaces
-// it. labels may have another severity than the usual one.
+// newAlert returns an alert with its texts. values are alternately a {name} and its replacement. A severity in labels
+// overrides the usual severity of the alert.
 func newAlert(name string, labels map[string]string, start time.Time, values ...string) episodes.Episode {
 	for label, value := range labels {
 		values = append(values, "{"+label+"}", value)
@@ -327,7 +327,7 @@ func addLabels(e episodes.Episode, labels map[string]string) episodes.Episode {
 	return out
 }
 
-// joinFirst joins the first n names and adds the number of the others.
+// joinFirst joins the first n names and appends the number of the remaining names.
 func joinFirst(names []string, n int) string {
 	if more := len(names) - n; more > 0 {
 		names = append(slices.Clone(names[:n]), fmt.Sprintf("%d more", more))

@@ -18,12 +18,13 @@ const (
 const (
 	// unsavedAfter is how long saving the state may fail before there is an alert.
 	unsavedAfter = 5 * time.Minute
-	// maxSkew is the clock skew of an endpoint for which an alert fires after skewedFor.
+	// maxSkew is the difference between the clock of an endpoint and the local clock above which an alert fires after
+	// skewedFor.
 	maxSkew   = 30 * time.Second
 	skewedFor = 2 * time.Minute
 )
 
-// SaveFailure says since when and why the state is not saved. The time is zero if it is.
+// SaveFailure states since when and why the state is not saved. The time is zero if the state is saved.
 type SaveFailure struct {
 	Since time.Time
 	Err   error
@@ -37,7 +38,7 @@ func unsavedAlert(now time.Time, u SaveFailure) []episodes.Episode {
 		"{since}", formatTime(u.Since), "{why}", fmt.Sprint(u.Err))}
 }
 
-// skews has the time since when the clock of an endpoint has differed, by endpoint.
+// skews maps each endpoint with a wrong clock to the time since when its clock has been wrong.
 type skews map[string]time.Time
 
 func (s skews) alert(now time.Time, e sinks.EndpointStatus) []episodes.Episode {
@@ -58,14 +59,14 @@ func (s skews) alert(now time.Time, e sinks.EndpointStatus) []episodes.Episode {
 		"{skew}", skew.Round(time.Second).String())}
 }
 
-// evicted is the reason that sinks count for alerts that were dropped because of a limit.
+// evicted is the key under which sinks count alerts that were dropped because a limit was reached.
 const evicted = "evicted"
 
 type drops map[string]dropPeriod
 
 type dropPeriod struct {
 	count        int64
-	since, until time.Time // start and end of the alert
+	since, until time.Time // start of the alert about the drops, and the time until which it stays open
 }
 
 func (d drops) alert(now time.Time, e sinks.EndpointStatus) []episodes.Episode {
@@ -86,7 +87,8 @@ func (d drops) alert(now time.Time, e sinks.EndpointStatus) []episodes.Episode {
 
 const (
 	alertNoStandby = "CrowsnestNoStandby"
-	// lonelyAfter is how long a leader may be without a standby. A rolling update is shorter.
+	// lonelyAfter is how long a leader may be without a standby before an alert fires. A rolling update takes less
+	// time.
 	lonelyAfter = 10 * time.Minute
 )
 

@@ -12,15 +12,15 @@ import (
 	"crowsnest/web"
 )
 
-// alertUnserved fires while failures are open that wait for lines that no source reads.
+// alertUnserved fires while open failures wait for lines that no source reads.
 const alertUnserved = "CrowsnestSourceMissing"
 
 const unservedNamed = 5
 
 type unservedRules struct{ since time.Time }
 
-// alert returns the alert when the failures have waited for this long. It waits because sources
-// may still join, such as the agents of a new cluster.
+// alert returns the alert if failures have waited for missing sources for at least after. It does not fire earlier,
+// because sources may still join, such as the agents of a new cluster.
 func (u *unservedRules) alert(now time.Time, after time.Duration, waiting []episodes.Unread) []episodes.Episode {
 	if len(waiting) == 0 {
 		u.since = time.Time{}
@@ -62,7 +62,7 @@ func brokenAlert(now time.Time, b web.BrokenPack) episodes.Episode {
 	return newAlert(alertPackBroken, map[string]string{"pack": b.Pack}, now, "{summary}", summary, "{error}", b.Error)
 }
 
-// QuarantineReason explains the reason for a quarantine to people.
+// QuarantineReason returns the explanation of a quarantine's reason for people.
 func QuarantineReason(reason matcher.Reason) string {
 	if reason == matcher.ReasonCost {
 		return "it took more of a CPU for a full minute than limits.rule_cpu allows"

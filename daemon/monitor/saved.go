@@ -11,22 +11,23 @@ import (
 )
 
 const (
-	// settle is how long sources may take to open before an outage of the previous process counts.
+	// settle is how long sources may take to open after a start. The outage of a source in the previous process counts
+	// only after that time.
 	settle = 15 * time.Second
-	// confirmWithin is how long an alert of the previous process may stay open without being
-	// confirmed or resolved. It is longer than any alert waits before it fires, except those
-	// about outages, whose start is saved.
+	// confirmWithin is how long an alert of the previous process stays open without being confirmed or resolved. It is
+	// longer than the delay before any alert fires. Alerts about outages are an exception, but the start of an outage
+	// is saved.
 	confirmWithin = 6 * time.Minute
-	// seenSaved is how old the saved time of the last read may be.
+	// seenSaved is the maximum age of the saved time at which any source was last read.
 	seenSaved = 30 * time.Second
 )
 
 // savedAlerts is the state that survives a restart.
 type savedAlerts struct {
 	Away     map[string]time.Time `json:"away,omitempty"`  // start of the current outage of each source
-	Idle     map[string]time.Time `json:"idle,omitempty"`  // since when each source has had nothing to read
+	Idle     map[string]time.Time `json:"idle,omitempty"`  // start of the time in which each source has had nothing to read
 	Lined    []string             `json:"lined,omitempty"` // sources that have had a line
-	Seen     time.Time            `json:"seen,omitzero"`   // when any source was last read
+	Seen     time.Time            `json:"seen,omitzero"`   // time at which any source was last read
 	Answered time.Time            `json:"answered,omitzero"`
 	Open     []savedAlert         `json:"open,omitempty"`
 }
@@ -52,9 +53,9 @@ func (a *Alerts) Export() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// Import reads the result of Export. It must be called before the first Update. Times after the
-// start of this process are replaced by its start. An alert that was open neither fires nor
-// ends until it is confirmed or known to be over.
+// Import reads the result of Export. It must be called before the first Update. Times after the start of this process
+// are replaced by its start. The alerts that were open stay open and send nothing until they are confirmed or known to
+// be over.
 func (a *Alerts) Import(b []byte) error {
 	var in savedAlerts
 	if err := json.Unmarshal(b, &in); err != nil {
@@ -87,15 +88,15 @@ func (a *Alerts) notBeforeStart(t time.Time) time.Time {
 	return a.start
 }
 
-// Changed reports whether the state has changed enough since the last Export to be saved.
+// Changed reports whether the state has changed enough since the last Export to be saved again.
 func (a *Alerts) Changed() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.changed || a.lastSeen.Sub(a.savedSeen) >= seenSaved
 }
 
-// dropUnconfirmed removes and returns the alerts of the previous process that were not
-// confirmed in time, or whose source is read again. The caller must hold mu.
+// dropUnconfirmed removes and returns the alerts of the previous process that were not confirmed in time, or whose
+// source is read again. The caller must hold mu.
 func (a *Alerts) dropUnconfirmed(now time.Time) []episodes.Episode {
 	var over []episodes.Episode
 	for fp, e := range a.restored {
@@ -112,13 +113,13 @@ func (a *Alerts) dropUnconfirmed(now time.Time) []episodes.Episode {
 	return over
 }
 
-// longSince reports whether an outage has lasted for blindAfter, and a restart had time to end it.
+// longSince reports whether an outage has lasted for blindAfter and sources had enough time to open after the start.
 func (a *Alerts) longSince(now, since time.Time) bool {
 	return now.Sub(since) >= a.blindAfter && now.Sub(a.start) >= min(settle, a.blindAfter)
 }
 
-// NoteAnswer records the newest answer of the aggregator, and returns the newest known one. Before the
-// first answer ever, that is the start of the process that first waited for one.
+// NoteAnswer records t as the time of the aggregator's newest answer, and returns the newest known time. Before the
+// first answer, this is the start of the process that first waited for an answer.
 func (a *Alerts) NoteAnswer(t time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -131,7 +132,7 @@ func (a *Alerts) NoteAnswer(t time.Time) time.Time {
 	return a.lastAnswer
 }
 
-// Outages returns the start of the current outage of each source that is not read.
+// Outages returns the start of the current outage of each source that is not read, by name.
 func (a *Alerts) Outages() map[string]time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
