@@ -68,6 +68,7 @@ var whole = map[string]string{
 
 // harmless are texts of lines that no rule has to match, and why.
 var harmless = map[string]string{
+	`CustomResourceDefinition.apiextensions.k8s.io "x" is invalid: status.storedVersions`: "a check of the API server: a CRD drops a version in which objects may still be stored",
 	"the object has been modified":                                "the optimistic lock; the next attempt passes",
 	`found new finalizers []string{"foregroundDeletion"}`:         "the API server's own finalizers: the object is deleted",
 	`found new finalizers []string{"orphan"}`:                     "the API server's own finalizers: the object is deleted",
