@@ -62,8 +62,10 @@ var whole = map[string]string{
 	"no matches for kind ":                                                    `no matches for kind "Widget" in version "example.org/v1"`,
 	"unknown namespace for the cache":                                         "unable to get: a/b because of unknown namespace for the cache",
 	"cannot find any versions matching contract":                              `cannot find any versions matching contract "v1beta1" for CRD widgets.example.org`,
-	"forbidden":    `error retrieving resource lock a/b: leases.coordination.k8s.io "b" is forbidden: User "u" cannot get resource "leases"`,
-	"Unauthorized": "error retrieving resource lock a/b: Unauthorized",
+	" is invalid: status.":                                                    `Widget.example.org "w" is invalid: status.phase: Invalid value: "x"`,
+	" is invalid: [status.":                                                   `Widget.example.org "w" is invalid: [status.phase: Invalid value: "x", status.size: Required value]`,
+	"forbidden":                                                               `error retrieving resource lock a/b: leases.coordination.k8s.io "b" is forbidden: User "u" cannot get resource "leases"`,
+	"Unauthorized":                                                            "error retrieving resource lock a/b: Unauthorized",
 }
 
 // harmless are texts of lines that no rule has to match, and why.
