@@ -78,7 +78,8 @@ func (p *pair) isLeading() bool {
 	return st != nil && st.leader != nil && st.elector.IsLeading()
 }
 
-// currentLeader reports whether this process is the leader, and returns the name of the leader.
+// currentLeader reports whether this process is the leader. If another process is the leader, it returns a text about
+// where the leader runs, or "" if that is unknown.
 func (p *pair) currentLeader() (leads bool, leader string) {
 	if p == nil || p.isLeading() {
 		return true, ""

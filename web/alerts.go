@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	perPage  = 50  // number of rows of open alerts on one page
-	maxEnded = 20  // number of rows of ended alerts after them
-	maxOther = 10  // number of rows of silent alerts, and of alerts that are not watched any more
-	maxAbout = 10  // number of alerts about crowsnest itself
-	endedFor = day // how long ended alerts are shown
+	perPage  = 50  // maximum number of rows of open alerts on one page
+	maxEnded = 20  // maximum number of rows of ended alerts after the open ones
+	maxOther = 10  // maximum number of rows of silent alerts, and of alerts that are not watched any more
+	maxAbout = 10  // maximum number of listed alerts about crowsnest itself
+	endedFor = day // time for which ended alerts are shown
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -26,13 +26,13 @@ func itoa(n int) string { return strconv.Itoa(n) }
 type alertsData struct {
 	Filter, Error string
 	States        []string
-	About         []row // firing alerts about crowsnest itself, whatever the query selects
+	About         []row // firing alerts about crowsnest itself, which are shown for every query
 	MoreAbout     int
 	Facets        []Facet
 	Suggested     []string // suggestions of the search box
 	Open          []row
 	Silent        []row
-	Unwatched     []row // alerts that lost their places, so that nobody knows whether their failures are over
+	Unwatched     []row // alerts that are not watched any more because their namespace had too many; whether their failures are over is unknown
 	Ended         []row
 	Total         int // number of open alerts that the query selects
 	From, To      int // number of the first and the last row on this page
@@ -77,14 +77,15 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) {
 	data.MoreAbout = max(0, len(data.About)-maxAbout)
 	data.About = data.About[:len(data.About)-data.MoreAbout]
 	data.Facets = slices.DeleteFunc(countFacets(q, all), func(f Facet) bool {
-		return f.Name == "cluster" && len(f.Values) == 1 && !f.Values[0].Selected // a facet with a single cluster is no help
+		return f.Name == "cluster" && len(f.Values) == 1 && !f.Values[0].Selected // a facet with a single cluster does not help to select alerts
 	})
 	data.Suggested, data.OneCluster = searchSuggestions(all), oneCluster(all)
 	s.fillAlerts(&data, all, pageNumber(r))
 	s.renderPage(w, "alerts", http.StatusOK, page{Title: pageTitle(data), Path: "/", SourceMissing: sourceMissing(about), Data: data})
 }
 
-// pageTitle contains the number of firing alerts, which is visible in the tab of the browser.
+// pageTitle returns the title of the page. It contains the number of firing alerts, so that the number is visible in
+// the browser tab.
 func pageTitle(data alertsData) string {
 	for _, f := range data.Facets {
 		for _, v := range f.Values {
@@ -152,7 +153,7 @@ func (s *Server) fillAlerts(data *alertsData, all []episodes.Episode, number int
 		data.Next = data.query.pageLink(number + 1)
 	}
 	if number > 1 {
-		return // the other sections are only on the first page
+		return // only the first page has the other sections
 	}
 	firstRows := func(list []episodes.Episode, most int) []row {
 		rows := folder.foldRows(list)
@@ -169,12 +170,13 @@ func (s *Server) fillAlerts(data *alertsData, all []episodes.Episode, number int
 	}
 }
 
-// aboutCrowsnest reports whether an alert is about crowsnest itself, so that others may be missing.
+// aboutCrowsnest reports whether an alert is about crowsnest itself. While such an alert is open, other alerts may be
+// missing.
 func aboutCrowsnest(e *episodes.Episode) bool {
 	return e.Rule == nil && strings.HasPrefix(e.Alert, "Crowsnest")
 }
 
-// takeAbout separates the open alerts about crowsnest itself from the others.
+// takeAbout splits all into the open alerts about crowsnest itself and the other alerts.
 func takeAbout(all []episodes.Episode) (about, others []episodes.Episode) {
 	for i := range all {
 		switch e := &all[i]; {
@@ -187,7 +189,7 @@ func takeAbout(all []episodes.Episode) (about, others []episodes.Episode) {
 	return about, others
 }
 
-// lastDay returns the open episodes and those that ended within a day, also from the history.
+// lastDay returns the open episodes and the episodes that ended within the last day. It includes the history.
 func (s *Server) lastDay() []episodes.Episode {
 	all := s.view.Episodes()
 	type key struct {
@@ -266,10 +268,11 @@ func (d alertsData) Filtered(name, value string) string {
 	return d.query.withLabel(name, value).pageLink(1)
 }
 
-// Where returns the labels without a column of their own. Those that state the place come first.
+// Where returns the labels that have no column of their own. Labels that state the place of the failure come first.
 func (r row) Where() []pair { return placeLabels(r.Labels) }
 
-// placeLabels returns the labels except hidden ones, those that state the place first, larger ones first.
+// placeLabels returns the labels except hidden ones. Labels that state the place of the failure come first, from the
+// largest place to the smallest.
 func placeLabels(labels map[string]string, hidden ...string) []pair {
 	all := labelPairs(labels, append(hidden, "alertname", "severity", "resolves")...)
 	slices.SortStableFunc(all, func(a, b pair) int { return cmp.Compare(placeRank(a.Name), placeRank(b.Name)) })
@@ -284,24 +287,24 @@ func (d alertsData) Place(labels map[string]string) []pair {
 	return placeLabels(labels)
 }
 
-// placeRank orders labels from larger places to smaller ones, and other labels after them.
+// placeRank returns the position of a label in a list: places from large to small, then all other labels.
 func placeRank(name string) int {
 	places := []string{"node", "container", "pod", "namespace", "cluster"}
 	return -slices.Index(places, name)
 }
 
-// staleReceivers returns the receivers without the newest state of an alert, and since when.
+// staleReceivers returns the receivers that do not have the newest state of an alert, and since when.
 func staleReceivers(all []Delivery) []Delivery {
 	return slices.DeleteFunc(answersByReceiver(all), func(d Delivery) bool { return d.Error == "" })
 }
 
 type remedy struct {
 	Summary string
-	Steps   []string // commands; remarks follow a #
-	Notes   []string // replacements for unsafe values from the log
+	Steps   []string // commands; a # begins a remark
+	Notes   []string // remarks about unsafe values from the log that were replaced
 }
 
-// parseRemedy splits the text of a remediation into its steps, one per line.
+// parseRemedy splits the text of a remediation into its steps. Each line is a step.
 func parseRemedy(text string) (out remedy) {
 	var summary []string
 	for _, line := range strings.Split(text, "\n") {

@@ -12,7 +12,7 @@ import (
 
 const minCompressed = 1 << 10
 
-// answer is a recorded response. Its code is 0 until a handler writes something.
+// answer is a recorded response, which can be sent to several clients. Its code is 0 until a handler writes something.
 type answer struct {
 	code int
 	head http.Header
@@ -35,7 +35,8 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.body.Write(b)
 }
 
-// addEntityTag adds an entity tag to an answer of the API, so that an open page fetches only changes.
+// addEntityTag adds an ETag header to an answer of the API, so that an open page transfers the answer again only after
+// a change.
 func (a *answer) addEntityTag() {
 	if a.code == http.StatusOK && strings.HasPrefix(a.head.Get("Content-Type"), "application/json") {
 		a.head.Set("ETag", fmt.Sprintf(`W/"%016x"`, xxhash.Sum64(a.body.Bytes())))

@@ -78,7 +78,7 @@ func buildInfo() BuildInfo {
 	return BuildInfo{version.Version, version.GetRevision(), version.Branch, version.BuildUser, version.BuildDate, version.GoVersion}
 }
 
-// versionFacts returns the known facts about the version, as people see them.
+// versionFacts returns the known facts about the version in a form for people.
 func (b BuildInfo) versionFacts() []pair {
 	all := []pair{
 		{"Version", b.Version},

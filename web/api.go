@@ -202,7 +202,7 @@ func (s *Server) perMinute(name string) *PerMinute {
 	return &PerMinute{from, counts}
 }
 
-// fetchData returns the data of an API endpoint, for use within the server.
+// fetchData returns the data of an API endpoint without an HTTP connection.
 func (s *Server) fetchData(path string) ([]byte, error) {
 	r, err := http.NewRequest(http.MethodGet, "/api/v1/"+path, nil) //nolint:noctx // the request is not sent
 	if err != nil {
@@ -242,8 +242,8 @@ func (s *Server) listSources() []Source {
 	return newCoverage(s.view.Rules().Set, all, s.opt.Now()).countRules(all)
 }
 
-// findEpisode returns the newest episode with this fingerprint, with or without external labels of a
-// receiver. It prefers an open one, then one that ended recently, then one of the history.
+// findEpisode returns the newest episode with this fingerprint. The fingerprint may include external labels of a
+// receiver. findEpisode prefers an open episode, then a recently ended one, then one of the history.
 func (s *Server) findEpisode(fingerprint string) (episodes.Episode, bool) {
 	var found episodes.Episode
 	of, ok := s.resolveFingerprint(fingerprint)

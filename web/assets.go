@@ -27,7 +27,8 @@ type asset struct {
 // assets holds the files by name.
 type assets map[string]asset
 
-// kinds are the media types of the files. Those of package mime depend on the machine.
+// kinds are the media types of the files by extension. Package mime is not used, because its types depend on the
+// machine.
 var kinds = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".json": "application/json"}
 
 func readAssets() assets {
@@ -55,7 +56,7 @@ func (a assets) add(name string, data []byte) {
 	a[name] = asset{kind: kinds[path.Ext(name)], tag: fmt.Sprintf("%016x", xxhash.Sum64(data)), plain: data, gzipd: compress(data)}
 }
 
-// assetURL returns the address of a file. It changes with the content, so browsers keep the file forever.
+// assetURL returns the address of a file. The address changes with the content, so browsers may cache the file forever.
 func (a assets) assetURL(name string) string { return "/static/" + name + "?v=" + a[name].tag }
 
 // ServeHTTP implements http.Handler.
@@ -83,10 +84,10 @@ func (a assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(body))
 }
 
-// keyHint describes a key of the rule language for completion on the page Scan.
+// keyHint describes a key of the rule language. The editor on the page Scan completes keys with it.
 type keyHint struct {
 	Text string `json:"d,omitempty"` // first sentence of the key's description
-	In   string `json:"r,omitempty"` // kind of object that the key's value is or contains
+	In   string `json:"r,omitempty"` // kind of object that the value of the key is or contains
 }
 
 // schemaNode is the part of a JSON Schema that completion needs.
@@ -98,7 +99,7 @@ type schemaNode struct {
 	AnyOf       []schemaNode          `json:"anyOf"`
 }
 
-// keyHints returns the keys of all kinds of objects in a rule file, as JSON.
+// keyHints returns the keys of all kinds of objects in a rule file, encoded as JSON.
 func keyHints() ([]byte, error) {
 	text, err := schema.Rules()
 	if err != nil {

@@ -25,7 +25,7 @@ func toCause(c *episodes.Cause) *Cause {
 	return &Cause{Fingerprint: c.Fingerprint.String(), Alert: c.Alert, Severity: c.Severity, Labels: notNilMap(c.Labels), Summary: c.Summary, StartsAt: c.StartsAt}
 }
 
-// symptomsByCause returns, for each cause, its open symptoms in the order of all.
+// symptomsByCause returns the open symptoms of each cause, in the order of all.
 func symptomsByCause(all []episodes.Episode) map[episodes.Fingerprint][]episodes.Episode {
 	out := map[episodes.Fingerprint][]episodes.Episode{}
 	for _, e := range all {

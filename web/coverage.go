@@ -10,30 +10,31 @@ import (
 	"crowsnest/rules"
 )
 
-// blindAfter is how long a rule stays covered after its last line, because pods of jobs come and go.
+// blindAfter is how long a rule counts as covered after its streams have ended, because pods of jobs come and go.
 const blindAfter = time.Hour
 
-// coverage states which streams each rule applies to.
+// coverage states to which streams each rule applies.
 type coverage struct {
 	streams map[string]int // number of followed streams, by rule
-	// sighted are the rules for which every step applies to a followed stream.
+	// sighted contains the rules of which every step applies to at least one followed stream.
 	sighted map[string]bool
-	// filtered is set if a source delivers only lines of rules. A rule without a stream may not be blind then.
+	// filtered is set if a source delivers only lines that rules may match. A rule without a stream may then still be
+	// able to see its lines.
 	filtered bool
 	now      time.Time
 
-	names   []string                // labels that selectors of rules use
-	classes map[string]*streamClass // classes of streams, by their values of these labels
+	names   []string                // names of the labels that selectors of rules use
+	classes map[string]*streamClass // classes of streams, by the values of these labels
 }
 
-// streamClass is a set of streams that differ only in labels that no selector uses.
+// streamClass is a set of streams that are equal in all labels that selectors use.
 type streamClass struct {
 	labels  map[string]string
 	streams int
-	rules   int // number of rules that apply to the streams
+	rules   int // number of rules that apply to these streams
 }
 
-// labelsKey joins a stream's values of the labels that selectors use.
+// labelsKey joins the values of the labels that selectors use to the key of a class.
 func (c coverage) labelsKey(labels map[string]string) string {
 	var key strings.Builder
 	for _, name := range c.names {
@@ -106,11 +107,11 @@ func (c coverage) seesRule(set *rules.Set, r *rules.Rule) bool {
 // Values for the health of a rule that follow from coverage.
 const (
 	healthOK     = "ok"
-	healthBlind  = "blind"  // a step applies to no stream that is followed or was read within blindAfter
-	healthUnseen = "unseen" // the rule got no line, and the source does not list its streams
+	healthBlind  = "blind"  // a step of the rule applies to no followed stream, and to no stream that was read within blindAfter
+	healthUnseen = "unseen" // the rule has had no line, and the source does not list its streams
 )
 
-// ruleHealth returns the health of a rule. lastLine is when a stream of one of its steps was last read.
+// ruleHealth returns the health of a rule. lastLine is the last time at which a stream of one of its steps was read.
 func (c coverage) ruleHealth(r *rules.Rule, lastLine time.Time) string {
 	switch recent := !lastLine.IsZero() && c.now.Sub(lastLine) < blindAfter; {
 	case c.sighted[r.Alert], recent:
@@ -129,7 +130,7 @@ type ruleCoverage struct {
 	blind   bool
 }
 
-// Metrics returns the metrics of the coverage of the rules that are evaluated.
+// Metrics returns the metrics about the coverage of all evaluated rules.
 func Metrics(view View, now func() time.Time) metric.Collector {
 	read := func() []ruleCoverage {
 		loaded := view.Rules()

@@ -12,22 +12,22 @@ import (
 
 type episodeData struct {
 	episodes.Episode
-	Where       string // its labels in Alertmanager as a matcher
+	Where       string // labels of the alert as a matcher in Alertmanager's syntax
 	Events      []Event
 	Skipped     int
 	Deliveries  []Delivery
 	Undelivered []Delivery
-	Symptoms    []episodes.Episode // open ones
+	Symptoms    []episodes.Episode // open episodes that this one caused
 	Actions     Actions
 	Steps       remedy
 	Picture     picture
 	Lines       []namedLine
-	Affected    string     // sentence about the versions
-	Verdict     string     // yes, no, unknown
-	Case        bool       // the case file can be downloaded
-	Text        string     // a summary to paste into a chat
-	Seen        *Seen      // nil if never before
-	Silenced    *Silencing // nil if it is not
+	Affected    string     // sentence about the affected versions of the component
+	Verdict     string     // whether the running version is affected: yes, no or unknown
+	Case        bool       // whether the case file can be downloaded
+	Text        string     // summary to paste into a chat
+	Seen        *Seen      // earlier episodes of the alert; nil if there were none
+	Silenced    *Silencing // silence of the alert; nil if it is not silenced
 }
 
 type namedLine struct {
@@ -49,10 +49,10 @@ func episodeLines(e *episodes.Episode) []namedLine {
 	return []namedLine{{"First", markMatches(e.Rule, e.First)}, {"Newest", markMatches(e.Rule, e.Line)}}
 }
 
-// Places are the labels that say where it is.
+// Places returns the labels that state the place of the failure first, then the other labels.
 func (d episodeData) Places() []pair { return placeLabels(d.Labels) }
 
-// Began is the time when the failure began, as far as lines show.
+// Began returns the time when the failure began, according to its lines.
 func (d episodeData) Began() time.Time { return d.ActiveAt() }
 
 func (s *Server) episodePage(w http.ResponseWriter, r *http.Request) {
@@ -115,13 +115,13 @@ func (s *Server) caseFile(w http.ResponseWriter, r *http.Request) {
 	name := fmt.Sprintf("case-%s-%s.html", e.Fingerprint, s.opt.Now().UTC().Format("20060102-150405"))
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
-	// A browser that shows the file anyway gives it no rights on this origin.
+	// If a browser shows the file despite the header above, the file has no rights on this origin.
 	w.Header().Set("Content-Security-Policy", "sandbox; default-src 'none'; style-src 'unsafe-inline'")
 	w.Header().Set("Cache-Control", "no-store")
 	_, _ = w.Write(file) // the client may have disconnected
 }
 
-// waitingText says what an open episode waits for; "" if a person need not know.
+// waitingText says what an open episode waits for. It returns "" if that need not concern a person.
 func waitingText(now time.Time, e episodes.Episode) string {
 	switch {
 	case e.State == episodes.StatePending:
@@ -132,12 +132,13 @@ func waitingText(now time.Time, e episodes.Episode) string {
 	return ""
 }
 
-// lacksSource reports whether an episode waits for lines that no source reads.
+// lacksSource reports whether an episode waits for lines of streams that no source reads.
 func lacksSource(e episodes.Episode) bool {
 	return slices.ContainsFunc(e.Waits, func(w episodes.Wait) bool { return len(w.Sources) == 0 })
 }
 
-// sourceMissing returns the page of the open alert about missing sources, or "".
+// sourceMissing returns the address of the page of the open alert about missing sources. It returns "" if there is no
+// such alert.
 func sourceMissing(all []episodes.Episode) string {
 	for i := range all {
 		if all[i].Alert == "CrowsnestSourceMissing" && isEpisodeOpen(all[i]) {

@@ -16,13 +16,13 @@ type failure struct {
 
 type namedLink struct{ Text, Address string }
 
-// serveError serves a page that says why there is no other, and where to go on.
+// serveError serves a page that explains an error and links to pages that may help.
 func (s *Server) serveError(w http.ResponseWriter, code int, title, text string, links ...namedLink) {
 	links = append(links, namedLink{"All alerts", "/"})
 	s.renderPage(w, "error", code, page{Title: title, Data: failure{text, links}})
 }
 
-// noRule explains the link of an alert whose rule no longer exists.
+// noRule serves an error page for a link from an alert whose rule no longer exists.
 func (s *Server) noRule(w http.ResponseWriter, name string) {
 	set := s.view.Rules().Set
 	names := make([]string, len(set.Rules))

@@ -8,7 +8,7 @@ import (
 	"crowsnest/episodes"
 )
 
-// externalLabels returns the external labels of the configuration.
+// externalLabels returns the external labels of the configuration, which are added to all alerts.
 func externalLabels(v View) map[string]string {
 	if all := v.External(); len(all) > 0 {
 		return all[0]
@@ -26,7 +26,7 @@ func withExternal(e episodes.Episode, more map[string]string) episodes.Episode {
 	return e
 }
 
-// withLabels returns labels, with the entries of more that they lack.
+// withLabels returns own with the entries of more whose names own lacks.
 func withLabels(own, more map[string]string) map[string]string {
 	if len(more) == 0 || own == nil {
 		return own
@@ -37,7 +37,8 @@ func withLabels(own, more map[string]string) map[string]string {
 	return out
 }
 
-// hasFingerprint reports whether an alert has a fingerprint, with or without labels of a receiver.
+// hasFingerprint reports whether an alert has the fingerprint want, either by its own labels or with the external
+// labels in one of the sets.
 func hasFingerprint(own episodes.Fingerprint, labels map[string]string, sets []map[string]string, want episodes.Fingerprint) bool {
 	return own == want || slices.ContainsFunc(sets, func(more map[string]string) bool {
 		return episodes.FingerprintOf(withLabels(labels, more)) == want
@@ -49,8 +50,9 @@ func parseFingerprint(s string) (episodes.Fingerprint, bool) {
 	return episodes.Fingerprint(n), err == nil && len(s) == 16
 }
 
-// resolveFingerprint returns the fingerprint under which the daemon knows an alert, from that or from one
-// with external labels. It returns an unknown one unchanged, and false if the text is none.
+// resolveFingerprint returns the fingerprint by which the daemon knows an alert. text may be this fingerprint or one
+// that includes external labels. An unknown fingerprint is returned unchanged. The result is false if text is not a
+// fingerprint.
 func (s *Server) resolveFingerprint(text string) (episodes.Fingerprint, bool) {
 	want, ok := parseFingerprint(text)
 	if !ok {
@@ -73,7 +75,8 @@ func (s *Server) resolveFingerprint(text string) (episodes.Fingerprint, bool) {
 	return want, true
 }
 
-// externalFingerprint returns the fingerprint as receivers know it, or "" if it is the alert's own.
+// externalFingerprint returns the fingerprint by which receivers know the alert, or "" if it equals the alert's own
+// fingerprint.
 func externalFingerprint(own episodes.Fingerprint, shown map[string]string) string {
 	if print := episodes.FingerprintOf(shown); print != own {
 		return print.String()
@@ -95,7 +98,7 @@ func (s *Server) addedLabels(fingerprint episodes.Fingerprint, shown map[string]
 	return out
 }
 
-// ownLabels returns the labels of an alert without external ones; nil if it is not known.
+// ownLabels returns the labels of an alert without external labels. It returns nil if the alert is unknown.
 func (s *Server) ownLabels(fingerprint episodes.Fingerprint) map[string]string {
 	if t, ok := s.own.Timeline(fingerprint); ok {
 		return t.Episode.Labels

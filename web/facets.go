@@ -10,7 +10,7 @@ import (
 	"crowsnest/episodes"
 )
 
-// maxFacetValues bounds the values of one facet that are counted by name.
+// maxFacetValues is the maximum number of values of one facet that are listed individually.
 const maxFacetValues = 8
 
 // Facet counts the open alerts that a query selects by their values of one property. The
@@ -53,7 +53,7 @@ func countFacets(q query, all []episodes.Episode) []Facet {
 			}
 		}
 		if own != "" && counts[own] == 0 {
-			counts[own] = 0 // so that the reader can deselect a value that no longer occurs
+			counts[own] = 0 // 0, so that the reader can deselect a value that no longer occurs
 		}
 		if f := newFacet(q, label, counts); len(f.Values) > 0 {
 			out = append(out, f)
@@ -62,7 +62,8 @@ func countFacets(q query, all []episodes.Episode) []Facet {
 	return slices.Insert(out, min(1, len(out)), countStates(q, all))
 }
 
-// heartbeatAlert reports whether an alert only proves that the daemon is alive, as pages do anyway.
+// heartbeatAlert reports whether an alert is a heartbeat. Pages omit it, because they show anyway that the daemon is
+// alive.
 func heartbeatAlert(e *episodes.Episode) bool { return e.Rule == nil && e.Labels["severity"] == "none" }
 
 func newFacet(q query, label string, counts map[string]int) Facet {
@@ -98,7 +99,7 @@ func boolRank(b bool) int {
 	return 0
 }
 
-// countStates counts the states of the episodes that a query selects without its states.
+// countStates counts the episodes by state. It ignores the states in the query.
 func countStates(q query, all []episodes.Episode) Facet {
 	rest, counts := q, map[string]int{}
 	rest.states = nil
@@ -118,7 +119,7 @@ func countStates(q query, all []episodes.Episode) Facet {
 	for _, st := range selectableStates {
 		x := FacetValue{Value: st, Count: counts[st], Selected: slices.Contains(q.states, st)}
 		if st == string(episodes.StateUnwatched) && x.Count == 0 && !x.Selected {
-			continue // a rare value is not offered
+			continue // the state is rare, so it is only offered if it occurs
 		}
 		with := q
 		if with.states = []string{st}; x.Selected {

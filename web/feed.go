@@ -14,14 +14,14 @@ import (
 	"crowsnest/episodes"
 )
 
-// Bounds of the stream of changes.
+// Limits of the stream of changes.
 const (
 	maxSubscribers = 64
-	maxWaiting     = 8                // messages that a subscriber has not received
-	maxChanges     = 100              // episodes in one message
-	feedEvery      = time.Second      // interval at which changes are looked for
-	heartbeat      = 5 * time.Second  // short enough that a reader notices within seconds that the daemon is dead
-	sendTime       = 10 * time.Second // time within which a client must receive a message
+	maxWaiting     = 8                // maximum number of messages that a subscriber has not received yet
+	maxChanges     = 100              // maximum number of episodes in one message
+	feedEvery      = time.Second      // interval between comparisons of the episodes
+	heartbeat      = 5 * time.Second  // interval of messages without changes, which let a reader notice within seconds that the daemon is dead
+	sendTime       = 10 * time.Second // time limit for a client to receive one message
 )
 
 // Change is a message of the stream. It contains the changes since the previous message.
@@ -53,17 +53,17 @@ type ChangedEpisode struct {
 	Turned bool `json:"turned,omitempty"`
 }
 
-// known has hashes of the last message about an episode.
+// known contains hashes of the last message about an episode. turn omits the number of lines.
 type known struct{ turn, all uint64 }
 
-// feed compares the episodes once a second, as long as someone reads the stream, and passes the
-// changes to the subscribers. It is safe for concurrent use.
+// feed compares the episodes once a second while someone reads the stream, and passes the changes to the subscribers.
+// It is safe for concurrent use.
 type feed struct {
 	list func() []episodes.Episode
 
 	mu    sync.Mutex
-	subs  map[chan []byte]bool // messages to each reader; a reader that is too slow loses its channel
-	known map[string]known     // last messages by fingerprint; nil if nobody reads
+	subs  map[chan []byte]bool // message channel of each reader; the channel of a reader that is too slow is removed
+	known map[string]known     // hashes of the last messages by fingerprint; nil if nobody reads
 }
 
 func newFeed(list func() []episodes.Episode) *feed {
@@ -118,8 +118,8 @@ func (f *feed) run(ctx context.Context, now func() time.Time) {
 	}
 }
 
-// publishChanges passes the changes since the last call to the subscribers. It ends the streams
-// of subscribers that have not received earlier changes.
+// publishChanges passes the changes since the last call to the subscribers. It ends the stream of each subscriber that
+// has too many unread messages.
 func (f *feed) publishChanges(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -143,8 +143,7 @@ func (f *feed) publishChanges(now time.Time) {
 	}
 }
 
-// compareEpisodes returns what is now known about a list, and the changes against what was
-// known before.
+// compareEpisodes compares list with the hashes of the previous list. It returns the new hashes and the changes.
 func compareEpisodes(before map[string]known, list []episodes.Episode) (map[string]known, Change) {
 	after := make(map[string]known, len(list))
 	c := Change{Episodes: []ChangedEpisode{}, Gone: []string{}}
@@ -152,7 +151,7 @@ func compareEpisodes(before map[string]known, list []episodes.Episode) (map[stri
 		e := &list[i]
 		fp, k := e.Fingerprint.String(), hashEpisode(e)
 		if k2, twice := after[fp]; twice {
-			k = known{k2.turn ^ k.turn, k2.all ^ k.all} // an ended and an open episode have the same fingerprint
+			k = known{k2.turn ^ k.turn, k2.all ^ k.all} // an ended and an open episode have the same fingerprint, so their hashes are combined
 		}
 		after[fp] = k
 	}
@@ -198,13 +197,13 @@ func hashEpisode(e *episodes.Episode) known {
 
 // encodeEvent returns a message in the format of server-sent events.
 func encodeEvent(name string, data any) []byte {
-	body, _ := json.Marshal(data) // all types that are sent can be encoded
+	body, _ := json.Marshal(data) // cannot fail, because all types of messages can be encoded
 	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, body)
 }
 
-// serveStream sends changes until the client disconnects, is too slow, or the server stops. Each
-// message has a deadline of its own, so the limits of other requests do not apply. If the
-// server has too many connections, streams are among the first that it closes.
+// serveStream sends changes until the client disconnects, the client is too slow, or the server stops. Each message has
+// its own deadline, so the time limits of other requests do not apply. If there are too many connections, streams are
+// closed before most other connections.
 func (s *Server) serveStream(w http.ResponseWriter, r *http.Request) {
 	messages := s.feed.subscribe()
 	if messages == nil {
@@ -213,12 +212,12 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.feed.unsubscribe(messages)
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // nothing more is read; httptest.ResponseRecorder does not support it
+	_ = control.SetReadDeadline(time.Time{}) // the client sends nothing more; httptest.ResponseRecorder does not support deadlines
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Accel-Buffering", "no") // asks nginx to pass messages on immediately
+	w.Header().Set("X-Accel-Buffering", "no") // makes nginx pass on each message immediately
 	send := func(message []byte) bool {
-		_ = control.SetWriteDeadline(time.Now().Add(sendTime)) // httptest.ResponseRecorder does not support it
+		_ = control.SetWriteDeadline(time.Now().Add(sendTime)) // httptest.ResponseRecorder does not support deadlines
 		if _, err := w.Write(message); err != nil {
 			return false
 		}

@@ -16,13 +16,13 @@ import (
 	"crowsnest/internal/lazyre"
 )
 
-// Bounds of the filters of one request. Requests need no authentication, and every
-// expression is compiled and evaluated on every alert.
+// Limits of the filters of one request. Requests need no authentication, and every expression is compiled and then
+// evaluated on every alert.
 const (
-	maxFilters  = 4 << 10 // bytes of all filters together
+	maxFilters  = 4 << 10 // maximum size of all filters together in bytes
 	maxMatchers = 32
-	maxPattern  = 256  // bytes of an expression
-	maxProgram  = 2000 // number of character ranges after expanding repetitions
+	maxPattern  = 256  // maximum size of an expression in bytes
+	maxProgram  = 2000 // maximum number of character ranges in an expression after its repetitions are expanded
 )
 
 // parseFilters parses matchers in Alertmanager's syntax, {a="b",c=~"d.*"}, with
@@ -67,12 +67,11 @@ func splitMatchers(text string) []string {
 
 var matcherForm = lazyre.New(`^\s*([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(=~|!~|!=|=)(?s:(.*))$`)
 
-// parseMatcher parses one matcher. It checks the size of an expression before
-// compiling it.
+// parseMatcher parses one matcher. It checks the size of a regular expression before compiling it.
 func parseMatcher(text string) (*labels.Matcher, error) {
 	form := matcherForm.FindStringSubmatch(text)
 	if form == nil {
-		return labels.ParseMatcher(text) // returns the error of the parser
+		return labels.ParseMatcher(text) // fails, and returns the error of the parser
 	}
 	plain, err := labels.ParseMatcher(form[1] + "=" + form[3])
 	if err != nil {
@@ -115,15 +114,15 @@ func programSize(re *syntax.Regexp) int {
 	return min(size, maxProgram+1)
 }
 
-// States that a request can select: those of the API, and held.
+// selectableStates are the states that a request can select. These are the states of the API, and held.
 var selectableStates = []string{"firing", "pending", "held", "unwatched", "resolved"}
 
 type query struct {
 	matchers []*labels.Matcher
 	words    []string               // words in lower case; an alert must contain all of them
-	states   []string               // states to select; empty means all
-	prints   []episodes.Fingerprint // an alert must have one of them; nil selects all
-	flat     bool                   // whether the page has no groups
+	states   []string               // states to select; empty selects all states
+	prints   []episodes.Fingerprint // fingerprints to select; nil selects all alerts
+	flat     bool                   // whether the page shows each alert in its own row
 }
 
 // parseQuery reads the filter, match[] and state parameters of a request.
@@ -154,7 +153,7 @@ func parseQuery(r *http.Request) (query, error) {
 	for _, t := range terms {
 		if form := matcherForm.FindStringSubmatch(t); form != nil {
 			if st := trimQuotes(form[3]); form[1] == stateFacet && form[2] == "=" && slices.Contains(selectableStates, st) {
-				q.states = append(q.states, st) // other values may be values of a label state
+				q.states = append(q.states, st) // other values are not states, but may belong to a label named state
 				continue
 			}
 			exact = append(exact, t)
@@ -206,8 +205,8 @@ func satisfiesMatchers(matchers []*labels.Matcher, own map[string]string) bool {
 	return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(own[m.Name]) })
 }
 
-// fingerprints returns the fingerprints that the parameter fingerprint selects, as the daemon
-// knows them. Nil selects all.
+// fingerprints returns the fingerprints in the parameter fingerprint, in the form by which the daemon knows them. A nil
+// result selects all alerts.
 func (s *Server) fingerprints(texts []string) (out []episodes.Fingerprint, err error) {
 	if len(texts) > maxMatchers {
 		return nil, fmt.Errorf("there are more than %d fingerprints", maxMatchers)

@@ -14,41 +14,43 @@ import (
 	"crowsnest/internal/pause"
 )
 
-// Bounds on the cost of responses.
+// Limits for the cost of responses.
 const (
-	maxQueued    = 64 // number of requests that wait to be rendered
+	maxQueued    = 64 // maximum number of requests that wait to be rendered
 	maxRest      = 250 * time.Millisecond
 	patience     = 5 * time.Second
-	maxUnread    = 24 << 20 // bytes of responses that clients have not read yet
+	maxUnread    = 24 << 20 // maximum size in bytes of the rendered responses that clients have not read yet
 	reserveEvery = 50 * time.Millisecond
 	chunk        = 64 << 10
-	chunkTime    = 10 * time.Second // time that a client has for each chunk of a response
-	graceToRead  = time.Second      // time before a slow client may be disconnected
+	chunkTime    = 10 * time.Second // time limit for a client to read each chunk of a response
+	graceToRead  = time.Second      // minimum time before a slow client may be disconnected
 )
 
-// gate bounds the cost of responses. It renders few at the same time, shares one response
-// between equal concurrent requests, and bounds the bytes of rendered responses that clients
-// have not read. Beyond that it disconnects the slowest client. Plain requests have a slot of
-// their own, because few distinct ones exist. The other requests share one slot. While they
-// queue, the slot rests after each of them for as long as that took, so that a flood of them
-// leaves the CPU to alerts and to plain requests. A gate is safe for concurrent use.
+// gate limits the cost of responses. It renders few responses at the same time, shares one response between equal
+// concurrent requests, and limits the bytes of rendered responses that clients have not read. When that limit is
+// reached, it disconnects the slowest client.
+//
+// Requests without parameters, which are called plain, have their own slot, because there are few different ones. All
+// other requests share one slot. While other requests wait for it, the slot pauses after each request for as long as
+// the request took. So a flood of requests leaves CPU time to alerts and to plain requests. A gate is safe for
+// concurrent use.
 type gate struct {
 	log     zerolog.Logger
 	plain   chan struct{} // slot for plain requests
 	other   chan struct{} // slot for all other requests
-	waiting chan struct{} // other requests that wait for the slot or have it
+	waiting chan struct{} // all other requests that have the slot or wait for it
 
 	mu      sync.Mutex
 	flights map[string]*flight
-	unread  int              // bytes of the rendered responses that are still in use
-	readers map[*reader]bool // connections that have not been cut off
+	unread  int              // size in bytes of the rendered responses that are still in use
+	readers map[*reader]bool // connections to which a response is being written and that were not disconnected
 }
 
-// flight is one response that all requests with the same key share.
+// flight is one response, which all concurrent requests with the same key share.
 type flight struct {
-	done chan struct{} // closed when it is rendered
+	done chan struct{} // closed when the response is rendered
 	answer
-	refs int // number of requests that share it, and one while it is rendered
+	refs int // number of requests that share the response, plus one while it is being rendered
 }
 
 // reader is a connection to which a response is being written.
@@ -64,8 +66,8 @@ func newGate(log zerolog.Logger) *gate {
 	}
 }
 
-// guardHandler wraps h with the bounds of the gate, and compresses its responses for clients that
-// accept that. vary names the request headers on which the response depends.
+// guardHandler wraps h with the limits of the gate, and compresses responses for clients that accept compression. vary
+// contains the names of the request headers on which the response depends.
 func (g *gate) guardHandler(h http.HandlerFunc, vary ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
@@ -74,7 +76,7 @@ func (g *gate) guardHandler(h http.HandlerFunc, vary ...string) http.HandlerFunc
 		f, first := g.joinFlight(key)
 		defer g.leaveFlight(f)
 		if first {
-			// Other requests share the response, so it must not end with the first request.
+			// Several requests may share the response, so the end of the first request must not cancel it.
 			go g.runFlight(key, f, h, r.Clone(context.WithoutCancel(r.Context())))
 		}
 		select {
@@ -96,16 +98,16 @@ func (g *gate) guardHandler(h http.HandlerFunc, vary ...string) http.HandlerFunc
 	}
 }
 
-// isPlain reports whether the URL of a request has neither a query nor variable parts.
+// isPlain reports whether the URL of a request has neither a query nor path parameters.
 func isPlain(r *http.Request) bool {
 	return r.URL.RawQuery == "" && !strings.Contains(r.Pattern, "{fingerprint}") && !strings.Contains(r.Pattern, "{name}")
 }
 
-// requestKey returns the key of a request; requests with equal keys share a response.
+// requestKey returns the key of a request. Requests with equal keys share a response.
 func requestKey(r *http.Request, vary []string) string {
 	key := r.Method + " " + r.URL.RequestURI()
 	if isPlain(r) {
-		key = r.Method + " " + r.Pattern // its path can be encoded in many ways
+		key = r.Method + " " + r.Pattern // the pattern is used, because equal paths can be encoded in many ways
 	}
 	if acceptsGzip(r) {
 		key += "\ngzip"
@@ -152,8 +154,8 @@ func (g *gate) runFlight(key string, f *flight, h http.HandlerFunc, r *http.Requ
 	close(f.done)
 }
 
-// render waits for a slot, runs the handler and reserves the bytes of its response. If that
-// takes too long, a is the zero value.
+// render waits for a slot, runs the handler and reserves the bytes of its response. If that takes too long, a becomes
+// the zero value.
 func (g *gate) render(a *answer, h http.HandlerFunc, r *http.Request) {
 	slot := g.other
 	if isPlain(r) {
@@ -189,7 +191,7 @@ func (g *gate) render(a *answer, h http.HandlerFunc, r *http.Request) {
 	}
 }
 
-// callHandler calls the handler. A panic turns into an error response.
+// callHandler calls the handler. If the handler panics, the response is an error.
 func (g *gate) callHandler(a *answer, h http.HandlerFunc, r *http.Request) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -203,8 +205,8 @@ func (g *gate) callHandler(a *answer, h http.HandlerFunc, r *http.Request) {
 	a.compressFor(r)
 }
 
-// reserveBytes reserves n unread bytes, if they are allowed. Otherwise it disconnects the client
-// that has been reading longest, after its grace period.
+// reserveBytes reserves n bytes for an unread response and reports whether the limit allows them. If not, it
+// disconnects the client that has been reading for the longest time, unless the time is shorter than graceToRead.
 func (g *gate) reserveBytes(n int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -220,18 +222,18 @@ func (g *gate) reserveBytes(n int) bool {
 	}
 	if slowest != nil && time.Since(slowest.since) >= graceToRead {
 		delete(g.readers, slowest)
-		_ = slowest.control.SetWriteDeadline(time.Now()) // if this fails, the client has its whole time
+		_ = slowest.control.SetWriteDeadline(time.Now()) // if setting it fails, the client keeps its original deadline
 	}
 	return false
 }
 
-// writeAnswer sends a response. The time that the client has to read it grows with its size.
+// writeAnswer sends a response. The client has more time to read a larger response.
 func (g *gate) writeAnswer(w http.ResponseWriter, a *answer) {
 	r := &reader{control: http.NewResponseController(w), since: time.Now()}
 	g.mu.Lock()
 	g.readers[r] = true
 	limit := chunkTime * time.Duration(1+a.body.Len()/chunk)
-	_ = r.control.SetWriteDeadline(r.since.Add(limit)) // httptest.ResponseRecorder does not support it
+	_ = r.control.SetWriteDeadline(r.since.Add(limit)) // httptest.ResponseRecorder does not support deadlines
 	g.mu.Unlock()
 	defer func() {
 		g.mu.Lock()

@@ -9,30 +9,30 @@ import (
 )
 
 const (
-	maxGroup  = 5  // alerts in the unfolded row of a rule; the others are one click away
-	maxSpaces = 3  // namespaces that such a row names
-	maxChain  = 16 // length of a chain of causes that is followed
+	maxGroup  = 5  // maximum number of alerts in the unfolded row of a rule; the rest is on another page
+	maxSpaces = 3  // maximum number of namespaces that such a row names
+	maxChain  = 16 // maximum length of a chain of causes that is followed
 )
 
 // row is one alert, or all alerts of one rule in the list.
 type row struct {
-	episodes.Episode          // the first of the alerts
-	Alerts           []member // at most maxGroup alerts
-	Total            int      // number of alerts; 1 means that the row is that alert
+	episodes.Episode          // first alert of the row
+	Alerts           []member // alerts of the row, at most maxGroup
+	Total            int      // number of alerts; 1 means that the row is a single alert
 	Pending          int
 	Held, Silenced   int
 	Lines            int64
-	Began            time.Time // beginning of the earliest alert, as far as lines show it
+	Began            time.Time // time when the earliest of the failures began, according to its lines
 	Spaces           []string  // namespaces, at most maxSpaces
 	MoreSpaces       bool
-	Symptoms         []symptom // alerts of other rules that these alerts caused, and that have no row of their own
-	Link             string    // the page with all alerts of the rule
+	Symptoms         []symptom // alerts of other rules that these alerts caused and that have no row of their own
+	Link             string    // address of the page with all alerts of the rule
 
 	Silence     *Silencing // silence of the first alert; nil if it is not silenced
-	Seen        *Seen      // nil if there was no earlier episode
+	Seen        *Seen      // earlier episodes of the alert; nil if there were none
 	Actions     Actions
-	Undelivered []Delivery // receivers that do not have its newest state
-	Spark       string     // SVG path of its lines per minute in the last hour; empty if unknown
+	Undelivered []Delivery // receivers that do not have the newest state of the alert
+	Spark       string     // SVG path of the number of lines per minute in the last hour; empty if unknown
 	Steps       remedy
 }
 
@@ -46,15 +46,15 @@ type symptom struct {
 	Count                 int
 }
 
-// folder folds lists of alerts to one row for each rule.
+// folder combines the alerts of each rule in a list to one row.
 type folder struct {
 	query    query
 	silenced func(*episodes.Episode) *Silencing
 	flat     bool // whether each alert has a row of its own
 }
 
-// foldRows returns the rows of a list, the most severe first. An alert whose cause is in the list and as
-// severe is counted in the row of the cause.
+// foldRows returns the rows of a list, the most severe row first. If the cause of an alert is also in the list and at
+// least as severe, the alert is counted in the row of the cause.
 func (f folder) foldRows(list []episodes.Episode) []row {
 	ranks, notes := make([]rank, len(list)), make([]*Silencing, len(list))
 	order, at := make([]int, len(list)), make(map[episodes.Fingerprint]int, len(list))
@@ -95,7 +95,8 @@ func (f folder) foldRows(list []episodes.Episode) []row {
 	return out
 }
 
-// rank orders alerts: first those that are not silenced, then by severity, then firing before pending.
+// rank orders alerts. Alerts that are not silenced come first, then more severe alerts, then firing before pending
+// alerts.
 type rank [3]int
 
 func newRank(e *episodes.Episode, silenced bool) rank {
@@ -104,12 +105,12 @@ func newRank(e *episodes.Episode, silenced bool) rank {
 
 func (r rank) compare(o rank) int { return slices.Compare(r[:], o[:]) }
 
-// canContain reports whether the row of an alert with rank r may contain an alert with rank o.
-// It may not if something more severe could be missed.
+// canContain reports whether an alert of rank o may be hidden in the row of an alert of rank r. It must not be hidden
+// if it ranks higher in any respect.
 func (r rank) canContain(o rank) bool { return r[0] <= o[0] && r[1] <= o[1] && r[2] <= o[2] }
 
-// rootCauses returns, for each symptom without a row of its own, the alert in whose row it is counted. Both
-// are places in the list, which index has by fingerprint.
+// rootCauses returns, for each symptom that has no row of its own, the alert in whose row it is counted. Keys and
+// values are indexes in list. index contains these indexes by fingerprint.
 func rootCauses(list []episodes.Episode, ranks []rank, index map[episodes.Fingerprint]int) map[int]int {
 	direct := map[int]int{}
 	for i := range list {
@@ -128,7 +129,7 @@ func rootCauses(list []episodes.Episode, ranks []rank, index map[episodes.Finger
 			cause = next
 			steps++
 		}
-		if steps < maxChain { // snapshots of different times may form a circle
+		if steps < maxChain { // otherwise the causes form a cycle, because list may combine snapshots of different times
 			out[of] = cause
 		}
 	}
@@ -171,7 +172,7 @@ func (r *row) addSymptom(e *episodes.Episode, q query) {
 	r.Symptoms[k].Count++
 }
 
-// Caused counts the symptoms.
+// Caused returns the number of symptoms of the row's alerts.
 func (r row) Caused() (n int64) {
 	for _, x := range r.Symptoms {
 		n += int64(x.Count)
@@ -179,10 +180,11 @@ func (r row) Caused() (n int64) {
 	return n
 }
 
-// More is the number of alerts that the row does not unfold to.
+// More returns the number of alerts that the row does not show when it is unfolded.
 func (r row) More() int { return r.Total - len(r.Alerts) }
 
-// toggleGrouping returns the query with a row for each alert instead of each rule, or vice versa.
+// toggleGrouping returns the query with the other grouping: one row for each alert instead of one row for each rule, or
+// vice versa.
 func (q query) toggleGrouping() query {
 	q.flat = !q.flat
 	return q

@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// anyHost holds the paths that accept any Host header. Their responses contain no log text, and
-// Prometheus and probes may use any name for this host.
+// anyHost contains the paths that accept any Host header. Their responses contain no log text, and Prometheus and
+// probes may reach this process by any name.
 var anyHost = map[string]bool{"/metrics": true, "/-/ready": true, "/-/healthy": true}
 
-// guardRequests refuses cross-origin requests that change state, and requests for an unknown host, under
-// whose name a foreign page could read the alerts (DNS rebinding).
+// guardRequests refuses cross-origin requests that change state. It also refuses requests for an unknown host name,
+// because a foreign page with that name could read the alerts (DNS rebinding).
 func (s *Server) guardRequests(h http.Handler) http.Handler {
 	sameOrigin := http.NewCrossOriginProtection().Handler(h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -28,7 +28,7 @@ func (s *Server) guardRequests(h http.Handler) http.Handler {
 	})
 }
 
-// allowsHost reports whether a host is an IP address, a name without a public suffix, or one of Options.Hosts.
+// allowsHost reports whether a host is an IP address, a name without a public suffix, or a name in Options.Hosts.
 func (s *Server) allowsHost(host string) bool {
 	host = hostName(host)
 	if host == "" || slices.Contains(s.opt.Hosts, "*") {
@@ -45,7 +45,7 @@ func (s *Server) allowsHost(host string) bool {
 	return !strings.Contains(host, ".") || slices.ContainsFunc(s.opt.Hosts, func(own string) bool { return strings.EqualFold(own, host) })
 }
 
-// hostName returns the host of a Host header in lower case, without port, brackets and trailing dot.
+// hostName returns the host of a Host header in lower case, without its port, brackets and trailing dot.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -53,12 +53,12 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }
 
-// forwarded marks a request that another process has forwarded. It is answered here, because
-// otherwise two standbys would pass it to each other forever.
+// forwarded is a header that marks a request forwarded by another process. Such a request is never forwarded again,
+// because otherwise two standbys could pass it to each other forever.
 const forwarded = "X-Crowsnest-Forwarded"
 
-// forwardToLeader forwards requests, except those for metrics and probes, to the leader while
-// this process is the standby. So a Service in front of both always shows the same pages.
+// forwardToLeader forwards requests to the leader while this process is the standby. It does not forward requests for
+// metrics and probes. So a Service in front of both processes always shows the same pages.
 func (s *Server) forwardToLeader(h http.Handler) http.Handler {
 	if s.opt.Elsewhere == nil {
 		return h

@@ -11,18 +11,18 @@ import (
 	"crowsnest/rules"
 )
 
-// matchedLine is a log line in which the texts that the rule looks for are marked.
+// matchedLine is a log line in which the parts that the rule searches for are marked.
 type matchedLine struct {
 	Text     string
-	HTML     template.HTML // text of the line with marks
+	HTML     template.HTML // text of the line with marks around the found parts
 	Captures []matcher.NamedValue
 }
 
-// maxMarked bounds the length in bytes of a line that is explained.
+// maxMarked is the maximum length in bytes of a line in which parts are marked.
 const maxMarked = 16 << 10
 
-// markMatches marks the texts that a rule found in a line. shown is redacted and safe to show,
-// so the rule may no longer match it. Nothing is marked in that case.
+// markMatches marks the parts of a line that a rule found. shown is redacted and safe to show, so the rule may not
+// match it although it matched the original line. In that case nothing is marked.
 func markMatches(r *rules.Rule, shown redact.Text) matchedLine {
 	line := string(shown)
 	out := matchedLine{Text: line, HTML: template.HTML(template.HTMLEscapeString(line))} //nolint:gosec // the text is escaped
@@ -31,7 +31,7 @@ func markMatches(r *rules.Rule, shown redact.Text) matchedLine {
 	}
 	var found []string
 	for _, part := range matcher.Explain(r, nil, []byte(line)).Parts {
-		if part.Part >= 0 && part.Held { // clear and unless are skipped, because they match other lines
+		if part.Part >= 0 && part.Held { // clear and unless are skipped, because they match other lines than the trigger
 			collectTexts(part.Conditions, &found, &out.Captures)
 		}
 	}
@@ -39,7 +39,7 @@ func markMatches(r *rules.Rule, shown redact.Text) matchedLine {
 	return out
 }
 
-// collectTexts collects what satisfied conditions found, and their captures.
+// collectTexts collects the texts that the satisfied conditions found, and the values that they captured.
 func collectTexts(all []matcher.Condition, found *[]string, captures *[]matcher.NamedValue) {
 	for _, c := range all {
 		if !c.Held || c.Kind == "not" {
@@ -60,7 +60,7 @@ func collectTexts(all []matcher.Condition, found *[]string, captures *[]matcher.
 	}
 }
 
-// withMarks returns a text as HTML in which the first occurrence of each found text is marked.
+// withMarks returns text as HTML. In it, the first occurrence of each string in found is marked.
 func withMarks(text string, found []string) template.HTML {
 	type span struct{ from, to int }
 	var spans []span
@@ -84,8 +84,8 @@ func withMarks(text string, found []string) template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // every part of the text is escaped
 }
 
-// highlightYAML returns YAML as HTML in which keys, quoted texts and comments are elements. It
-// recognizes only as much of YAML as that requires. Everything else is text.
+// highlightYAML returns YAML as HTML in which keys, quoted strings and comments have classes. It parses only as much of
+// YAML as that requires, and leaves the rest as text.
 func highlightYAML(text string) template.HTML {
 	var b strings.Builder
 	y := yamlWriter{b: &b}
@@ -97,8 +97,8 @@ func highlightYAML(text string) template.HTML {
 
 type yamlWriter struct {
 	b     *strings.Builder
-	block int  // indentation of the key of a block of text, plus 1; zero outside of a block
-	quote byte // quote that is still open at the end of the previous line; zero if there is none
+	block int  // indentation of the key of the current block string, plus 1; zero outside a block string
+	quote byte // quote character that is still open at the end of the previous line; zero if there is none
 }
 
 func (y *yamlWriter) writeClass(class, text string) {
@@ -116,7 +116,7 @@ func (y *yamlWriter) writeLine(line string) {
 		return
 	}
 	y.block = 0
-	from, plain := 0, 0 // start of the current token, and of the text that has no class
+	from, plain := 0, 0 // start of the current token, and start of the text before it that has no class
 	flush := func(class string, start, end int) {
 		y.writeClass("", line[plain:start])
 		y.writeClass(class, line[start:end])
@@ -159,8 +159,8 @@ func (y *yamlWriter) writeLine(line string) {
 	}
 }
 
-// closingQuote returns the end of the quoted text that is open at from. If the text ends on
-// this line, it marks the text as closed.
+// closingQuote returns the end of the quoted string that is open at from. If the string ends on this line, closingQuote
+// resets the open quote.
 func (y *yamlWriter) closingQuote(line string, from int) int {
 	for i := from; i < len(line); i++ {
 		switch {
@@ -180,13 +180,13 @@ func wordByte(c byte) bool {
 	return c == '_' || c == '-' || c == '.' || c == '/' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// beginsKey reports whether a key can follow before on its line.
+// beginsKey reports whether a key may follow the text before on its line.
 func beginsKey(before string) bool {
 	before = strings.TrimRight(before, " ")
 	return before == "" || strings.HasSuffix(before, "-") || strings.HasSuffix(before, "{") || strings.HasSuffix(before, ",")
 }
 
-// endOfPlain returns the end of the unquoted text that starts at from, which may contain quotes.
+// endOfPlain returns the end of the unquoted string that starts at from. The string may contain quotes.
 func endOfPlain(line string, from int) int {
 	for i := from; i < len(line); i++ {
 		switch line[i] {

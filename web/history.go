@@ -13,12 +13,12 @@ import (
 	"crowsnest/rules"
 )
 
-// Bounds of a query of the history.
+// Limits of a query of the history.
 const (
-	maxPast     = 1000 // number of episodes in one answer
+	maxPast     = 1000 // maximum number of episodes in one answer
 	defaultPast = 100
-	maxWords    = 256 // length of the searched text in bytes
-	maxNoisy    = 20  // number of rules in the list of noisy rules
+	maxWords    = 256 // maximum length of the searched text in bytes
+	maxNoisy    = 20  // maximum number of rules in the list of noisy rules
 	pastDays    = 30  // number of days in the calendar
 	seenDays    = 7
 )
@@ -96,13 +96,13 @@ type Seen struct {
 	Text string `json:"text"`
 }
 
-// earlierEpisodes returns the earlier episodes of an episode's alert, or nil.
+// earlierEpisodes summarizes the earlier episodes of an episode's alert. It returns nil if there are none.
 func (s *Server) earlierEpisodes(e *episodes.Episode) *Seen {
 	now := s.opt.Now()
 	out := Seen{Days: seenDays}
 	for _, x := range s.view.Past(e.Fingerprint) {
 		if !x.StartsAt.Before(e.StartsAt) {
-			continue // x is the episode itself or a later one
+			continue // x is the episode itself or began later
 		}
 		if out.Total == 0 {
 			out.StartsAt, out.EndsAt, out.Seconds = x.StartsAt, x.EndsAt, x.Duration().Seconds()
@@ -131,7 +131,7 @@ func timesText(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// pastEpisode returns an entry of the history as an episode. more are additional labels.
+// pastEpisode converts an entry of the history to an episode. more contains additional labels.
 func pastEpisode(x *history.Entry, set *rules.Set, more map[string]string) episodes.Episode {
 	e := episodes.Episode{
 		Fingerprint: episodes.Fingerprint(x.Fingerprint), Rule: set.Rule(x.Alert), Alert: x.Alert, State: episodes.StateResolved,
@@ -213,7 +213,7 @@ func countDays(all []*history.Entry, now time.Time) []HistoryDay {
 	return out
 }
 
-// noisyRules returns the rules with the most notifications, then flaps, then episodes.
+// noisyRules returns the rules ordered by numbers of notifications, then of flaps, then of episodes, the highest first.
 func noisyRules(all []*history.Entry) []HistoryRule {
 	byRule := map[string]*HistoryRule{}
 	alerts := map[uint64]bool{}

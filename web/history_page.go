@@ -18,19 +18,19 @@ type historyData struct {
 	Calendar      []calendarDay
 	Past          []pastDay
 	Older, All    string // addresses of the next page and of the page without a query; Older is empty on the last page
-	Forwarded     bool   // whether an aggregator has the history
+	Forwarded     bool   // whether an aggregator keeps the history instead of this process
 	oneCluster    bool
 }
 
 type calendarDay struct {
 	HistoryDay
-	Level    int    // 0 to 4, in proportion to the number of episodes on the worst day
-	Short    string // day of the month, with the name of the month on its first day
-	Link     string // page of the day; if the day is selected, the page of all days
+	Level    int    // color from 0 to 4, in proportion to the day with the most episodes
+	Short    string // day of the month, on the first day with the name of the month
+	Link     string // address of the page of this day; if this day is selected, of the page of all days
 	Selected bool
 }
 
-// pastDay holds those episodes on one page that began on the same day, by rule.
+// pastDay contains the episodes on one page that began on the same day, grouped by rule.
 type pastDay struct {
 	Date  string
 	Rules []pastRule
@@ -48,7 +48,7 @@ func (e PastEpisode) Lasted() string { return SpanText(e.Seconds) }
 // Lasted formats the sum of the durations of the rule's episodes.
 func (r HistoryRule) Lasted() string { return SpanText(r.Seconds) }
 
-// Place returns the labels without a column that say where an episode was, the largest place first.
+// Place returns the labels without their own column that state the place of an episode, the largest place first.
 func (d historyData) Place(e PastEpisode) []pair {
 	var hidden []string
 	if d.oneCluster {
@@ -61,7 +61,7 @@ func (d historyData) Place(e PastEpisode) []pair {
 func (e PastEpisode) Ended() string { return ReasonText(e.Reason) }
 
 func (s *Server) historyPage(w http.ResponseWriter, r *http.Request) {
-	v, _ := url.ParseQuery(r.URL.RawQuery) // parsePast reports the error
+	v, _ := url.ParseQuery(r.URL.RawQuery) // parsePast reports an error
 	data := historyData{Filter: v.Get("filter"), Fingerprint: v.Get("fingerprint"), Forwarded: s.view.Unknown().Forwarded}
 	code := http.StatusOK
 	q, err := s.parsePast(r, "filter")
@@ -83,7 +83,8 @@ func (s *Server) historyPage(w http.ResponseWriter, r *http.Request) {
 	s.renderPage(w, "history", code, page{Title: "History", Path: "/history", Data: data})
 }
 
-// historyLink returns the address of the page with changes, which are pairs of a parameter and a value.
+// historyLink returns the address of the page with changed parameters. changes are alternately a parameter and its
+// value.
 func historyLink(v url.Values, changes ...string) string {
 	out := url.Values{}
 	for _, name := range []string{"filter", "fingerprint", "from", "to"} {
@@ -127,8 +128,8 @@ func (s *Server) calendarDays(days []HistoryDay, v url.Values) []calendarDay {
 	return out
 }
 
-// byDay groups episodes by day and rule. The newest day comes first, and within a day the rule
-// with the newest episode. all starts with the newest episode.
+// byDay groups episodes by day and by rule. The newest day comes first. Within a day, the rule with the newest episode
+// comes first. all must be ordered from the newest episode to the oldest.
 func byDay(all []PastEpisode) []pastDay {
 	var out []pastDay
 	for _, e := range all {

@@ -16,18 +16,18 @@ import (
 	"crowsnest/history"
 )
 
-// pastQuery selects episodes of the history.
+// pastQuery is a query that selects episodes of the history.
 type pastQuery struct {
 	matchers     []*labels.Matcher
-	words        []string // words in lower case, all of which an episode must contain
+	words        []string // words in lower case; an episode must contain all of them
 	fingerprints []episodes.Fingerprint
-	from, to     time.Time // an episode must have been open between these times; a zero time is no limit
+	from, to     time.Time // an episode must have been open between these times; a zero time means no limit
 	limit        int
-	lastShown    *history.Entry // start and fingerprint of the last episode on the previous page
+	lastShown    *history.Entry // last episode on the previous page, of which only start and fingerprint are set
 }
 
-// parsePast reads the parameters of a query. If box is not empty, it is the name of the
-// parameter with the text of a search box, which contains the matchers and words.
+// parsePast reads the parameters of a query. If box is not empty, it is the name of the parameter with the content of a
+// search box, which contains matchers and words.
 func (s *Server) parsePast(r *http.Request, box string) (q pastQuery, err error) {
 	v, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Server) parsePast(r *http.Request, box string) (q pastQuery, err error)
 	return q, err
 }
 
-// splitSearch splits the text of a search box into matchers and words.
+// splitSearch splits the content of a search box into matchers and words.
 func splitSearch(text string) (filters []string, words string) {
 	text = strings.TrimSpace(text)
 	if strings.HasPrefix(text, "{") {
@@ -102,7 +102,7 @@ func parseTime(name, text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%s %.40q is not a time; write 2026-03-11T04:00:00Z, 2026-03-11, seconds since 1970, or 7d for seven days ago", name, text)
 }
 
-// historyCursor returns a text that identifies an episode in the order of the history.
+// historyCursor returns a string that identifies the position of an episode in the history.
 func historyCursor(x *history.Entry) string {
 	return strconv.FormatInt(x.StartsAt.UnixNano(), 10) + "-" + episodes.Fingerprint(x.Fingerprint).String()
 }

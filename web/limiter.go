@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// limiter is a listener that bounds the number of open connections. When it is full, a new
-// connection replaces the connection that has been idle, or has not completed its request, for
-// the longest time. If there is none, it replaces the connection whose request has been served
-// for the longest time, if that is at least patience. So clients that open connections without
-// using them cannot lock out other clients. It is safe for concurrent use.
+// limiter is a listener that limits the number of open connections. If the limit is reached, a new connection replaces
+// the connection that has been idle, or has not completed its request, for the longest time. If there is no such
+// connection, the new one replaces the connection whose request has been served for the longest time, if that time is
+// at least patience. So clients that keep unused connections open cannot lock out other clients. It is safe for
+// concurrent use.
 type limiter struct {
 	net.Listener
 	maxConns int
@@ -35,7 +35,8 @@ func newLimiter(l net.Listener, maxConns int) *limiter {
 	return &limiter{Listener: l, maxConns: maxConns, patience: graceToRead, conns: map[string]*connection{}}
 }
 
-// Accept returns the next connection within the limit. It closes connections that do not fit.
+// Accept returns the next connection within the limit. It closes a new connection if no other connection can be closed
+// in its place.
 func (l *limiter) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -45,7 +46,7 @@ func (l *limiter) Accept() (net.Conn, error) {
 		if c := l.add(conn); c != nil {
 			return c, nil
 		}
-		_ = conn.Close() // no idle connection can be closed in its place
+		_ = conn.Close() // no other connection can be closed in its place
 	}
 }
 
@@ -65,14 +66,15 @@ func (l *limiter) add(conn net.Conn) *connection {
 	l.conns[conn.RemoteAddr().String()] = c
 	l.mu.Unlock()
 	if evicted != nil {
-		// A pending write on the old connection must not delay the new one.
+		// The expired deadline ends a pending write on the old connection, so that the new connection need not wait.
 		_ = evicted.SetDeadline(time.Now())
 		_ = evicted.Close()
 	}
 	return c
 }
 
-// evictableConnection returns the connection that a new one may replace, or nil. The caller holds the lock.
+// evictableConnection returns the connection that a new one may replace, or nil if there is none. The caller must hold
+// the lock.
 func (l *limiter) evictableConnection() *connection {
 	var idle, served *connection
 	for _, c := range l.conns {
@@ -101,7 +103,7 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// trackRequests wraps h so that the requests in progress are counted for each connection.
+// trackRequests wraps h so that each connection counts its requests in progress.
 func (l *limiter) trackRequests(h http.Handler) http.Handler {
 	busy := func(addr string, n int) {
 		l.mu.Lock()

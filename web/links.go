@@ -23,8 +23,8 @@ type Actions struct {
 	More    string `json:"more,omitempty"`    // address of a runbook that the rule states
 }
 
-// episodeActions returns what a reader can do about an episode. Label values may come from log lines, so
-// addresses encode them, and commands contain only names of Kubernetes objects.
+// episodeActions returns the actions that a reader can take on an episode. Label values may come from log lines. So
+// addresses contain them only encoded, and commands contain only valid names of Kubernetes objects.
 func (s *Server) episodeActions(e episodes.Episode) Actions {
 	links := s.view.Links()
 	out := Actions{More: safeLink(e.Annotations["runbook_url"]), Logs: safeLink(e.Annotations["logs_url"])}
@@ -46,12 +46,12 @@ func (s *Server) episodeActions(e episodes.Episode) Actions {
 
 func (s *Server) whereSelector(e episodes.Episode) string { return formatSelector(s.sentLabels(e)) }
 
-// sentLabels returns the labels that an alert has in Alertmanager.
+// sentLabels returns the labels of an alert as sent to Alertmanager, with external labels.
 func (s *Server) sentLabels(e episodes.Episode) map[string]string {
 	return withLabels(e.Labels, externalLabels(s.view))
 }
 
-// streamLabels are the labels of alerts that their streams also have.
+// streamLabels are the names of labels that an alert usually takes over from its stream.
 var streamLabels = []string{"cluster", "namespace", "pod", "container", "node", "app", "unit"}
 
 // logSelector returns a LogQL selector for the streams of an episode.
@@ -70,7 +70,7 @@ func logSelector(e episodes.Episode) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// timeWindow returns the time range around an episode that is worth reading in its logs.
+// timeWindow returns the time range of logs that is worth reading for an episode.
 func timeWindow(e episodes.Episode, now time.Time) (from, to time.Time) {
 	from, to = e.ActiveAt().Add(-10*time.Minute), now
 	if !e.EndsAt.IsZero() {
@@ -81,7 +81,7 @@ func timeWindow(e episodes.Episode, now time.Time) (from, to time.Time) {
 
 var placeholder = lazyre.New(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
-// logsLink replaces the placeholders in a template. The reference of the configuration lists them.
+// logsLink replaces the placeholders in a template for an address. docs/configuration.md lists the placeholders.
 func logsLink(template string, e episodes.Episode, now time.Time) string {
 	from, to := timeWindow(e, now)
 	quoted, _ := json.Marshal(logSelector(e)) // a string can always be encoded
@@ -100,13 +100,13 @@ func logsLink(template string, e episodes.Episode, now time.Time) string {
 	})
 }
 
-// percentEncode encodes a space as %20, because not every page accepts +.
+// percentEncode encodes a string for a query. It encodes a space as %20, because not every page accepts +.
 func percentEncode(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 
-// objectName matches names of Kubernetes objects. A shell does not interpret them.
+// objectName matches names of Kubernetes objects, which contain no special characters of a shell.
 var objectName = lazyre.New(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 
-// kubectlCommand returns a command that prints the logs of an episode, or "" if its pod is not known.
+// kubectlCommand returns a command that prints the logs of an episode. It returns "" if the pod is not known.
 func kubectlCommand(e episodes.Episode) string {
 	namespace, pod, container := e.Labels["namespace"], e.Labels["pod"], e.Labels["container"]
 	if !objectName.MatchString(namespace) || !objectName.MatchString(pod) {

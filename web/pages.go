@@ -24,17 +24,18 @@ var templateFiles embed.FS
 
 type page struct {
 	Title   string
-	Path    string // path of the current page in the navigation
+	Path    string // path of the current page, which the navigation highlights
 	Now     time.Time
 	Missing []string // reasons why the daemon is not ready
-	// Troubles lists what is down, so that alerts may be missing or undelivered.
+	// Troubles describes outages because of which alerts may be missing or undelivered.
 	Troubles []string
-	// SourceMissing is the page of the open alert CrowsnestSourceMissing, or empty.
+	// SourceMissing is the address of the page of the open alert CrowsnestSourceMissing. It is empty if there is no
+	// such alert.
 	SourceMissing string
 	Data          any
 }
 
-// pages are templates, which are parsed when first shown, because most processes show no pages.
+// pages contains the templates by name. They are parsed when they are first used, because most processes show no pages.
 type pages map[string]func() *template.Template
 
 func newPages(files func() assets) pages {
@@ -53,11 +54,11 @@ func parsePage(files func() assets, name string) *template.Template {
 		"weekday": formatWeekday, "int64": func(n int) int64 { return int64(n) },
 		"nest": func(p page, x any) partOfPage { return partOfPage{p, x} },
 	})
-	// The templates are embedded, and a test parses all of them.
+	// Must cannot panic, because the templates are embedded and a test parses all of them.
 	return template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/"+name+".html"))
 }
 
-// partOfPage is the data of a part of a page, with that of the whole page.
+// partOfPage is the data for a template that renders a part of a page, together with the data of the whole page.
 type partOfPage struct {
 	Page page
 	Item any
@@ -79,7 +80,7 @@ func (s *Server) routePages(mux *router) {
 	get("/sources", s.sourcesPage)
 	get("/scan", s.scanPage)
 	mux.HandleFunc("POST /scan", s.limitReading(s.serveScan))
-	get("/playground", func(w http.ResponseWriter, r *http.Request) { // former address of /scan
+	get("/playground", func(w http.ResponseWriter, r *http.Request) { // former address of the page Scan
 		http.Redirect(w, r, "/scan?"+r.URL.RawQuery, http.StatusMovedPermanently)
 	})
 	get("/status", func(w http.ResponseWriter, _ *http.Request) {
@@ -93,7 +94,7 @@ func (s *Server) routePages(mux *router) {
 	})
 }
 
-// renderPage writes a page. If its template fails, it writes only an error.
+// renderPage writes a page. If its template fails, it writes only an error message.
 func (s *Server) renderPage(w http.ResponseWriter, name string, code int, data page) {
 	data.Now = s.opt.Now().UTC()
 	status := s.view.Status()
@@ -117,7 +118,7 @@ func (s *Server) renderPage(w http.ResponseWriter, name string, code int, data p
 	_, _ = w.Write(b.Bytes()) // the client may have disconnected
 }
 
-// downReceivers returns a text for each receiver that is down, with the time and the reason.
+// downReceivers returns a sentence for each receiver that is down, with the start and the reason.
 func (s *Server) downReceivers(now time.Time) []string {
 	var out []string
 	for _, e := range s.view.Endpoints() {
@@ -147,13 +148,13 @@ type ruleData struct {
 	Pack, File string
 	Charts     []chart
 	Tests      []TestOutcome
-	NoTests    string // reason why there are no results of tests
+	NoTests    string // reason why the page has no test results
 }
 
 // chart is a small chart of the last hour.
 type chart struct{ Name, Value, Path string }
 
-// ruleCharts returns charts of what a rule did in the last hour.
+// ruleCharts returns the charts of a rule's activity in the last hour.
 func (s *Server) ruleCharts(rule string) []chart {
 	var out []chart
 	for _, c := range []struct {
@@ -183,7 +184,7 @@ type groupView struct {
 	Group
 	Shown           []ruleView
 	Health          map[string]int
-	Firing, Pending int // numbers of alerts
+	Firing, Pending int // number of firing and of pending alerts
 }
 
 type ruleView struct {
@@ -191,7 +192,7 @@ type ruleView struct {
 	Spark string
 }
 
-// rulesPage shows all rules, and how many cannot detect their failure.
+// rulesPage serves the page with all rules. It states how many rules cannot detect their failure.
 func (s *Server) rulesPage(w http.ResponseWriter, r *http.Request) {
 	data := rulesData{Filter: r.URL.Query().Get("filter"), Health: map[string]int{}}
 	words := strings.Fields(strings.ToLower(data.Filter))
@@ -256,7 +257,7 @@ func newerFirst(a, b *episodes.Episode) int {
 	return cmp.Or(b.StartsAt.Compare(a.StartsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
 }
 
-// severityRank returns the rank of a severity. The most severe one comes first.
+// severityRank returns the position of a severity in a list. The most severe one comes first.
 func severityRank(severity string) int {
 	switch severity {
 	case "critical":

@@ -9,20 +9,21 @@ import (
 	"crowsnest/episodes"
 )
 
-// Size of a small chart, in pixels.
+// Size of a small chart in pixels.
 const (
-	sparkStep   = 2 // pixels per minute
+	sparkStep   = 2 // pixels for each minute
 	sparkWidth  = sparkStep * minutes
 	sparkHeight = 16
 )
 
-// sparkline returns the SVG path and the sum of a series over the last hour, or "" if it is not known.
+// sparkline returns the SVG path of a series over the last hour, and the sum of its counts. The path is "" if the
+// series is not known.
 func (s *Server) sparkline(name string) (path string, sum uint64) {
 	counts, _ := s.samples.perMinute(name)
 	return sparkPath(counts)
 }
 
-// sparkPath returns the SVG outline of counts over one hour, from left to right, and their sum.
+// sparkPath returns the SVG outline of the counts of one hour, from left to right, and the sum of the counts.
 func sparkPath(counts []uint32) (path string, sum uint64) {
 	if len(counts) == 0 {
 		return "", 0
@@ -57,8 +58,8 @@ func sparkPath(counts []uint32) (path string, sum uint64) {
 	return b.String(), sum
 }
 
-// picture is the timeline of an episode as shapes. Positions and widths are percentages, so
-// texts and circles keep their form when the width changes.
+// picture is the timeline of an episode as shapes. Positions and widths are percentages, so that texts and circles are
+// not distorted when the width of the page changes.
 type picture struct {
 	Bands []shape // states of the episode
 	Bars  []shape // lines per minute
@@ -73,13 +74,13 @@ type shape struct {
 	Y, H  int    // position and height of a bar in pixels
 	Class string
 	Text  string // description for people
-	End   bool   // whether a text at the shape is on its left side
+	End   bool   // whether the text of the shape is on the left side of the shape
 }
 
 // barHeight is the height of the tallest bar, in pixels.
 const barHeight = 40
 
-// axis maps the times between from and to to percentages.
+// axis converts times to percentages of the range between from and to.
 type axis struct{ from, to time.Time }
 
 func (a axis) position(t time.Time) float64 {
@@ -148,7 +149,7 @@ func markClass(ev Event) string {
 	return "other"
 }
 
-// stateBands returns shapes for the states of an episode, and for the times when it was on hold.
+// stateBands returns a shape for each state of an episode, and for each time in which the episode was on hold.
 func stateBands(a axis, e episodes.Episode, events []Event) []shape {
 	var out, holds []shape
 	state, since := "", a.from
@@ -197,7 +198,7 @@ func stateBands(a axis, e episodes.Episode, events []Event) []shape {
 	return append(out, holds...)
 }
 
-// tickSteps are the possible distances between the times on the axis of a picture.
+// tickSteps are the possible intervals between the times on the axis of a picture.
 var tickSteps = []time.Duration{
 	time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute,
 	time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 48 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour,

@@ -14,7 +14,7 @@ func (s *Server) routeProbes(mux *router) {
 	mux.HandleFunc("GET /-/ready", s.serveReady)
 }
 
-// serveHealthy reports a failure only if a restart may help.
+// serveHealthy serves the liveness probe. It reports a failure only if a restart may help.
 func (s *Server) serveHealthy(w http.ResponseWriter, _ *http.Request) {
 	if why := s.view.Status().Unhealthy; why != "" {
 		writeText(w, http.StatusServiceUnavailable, "crowsnest is not healthy: "+why+"\n")
@@ -23,7 +23,8 @@ func (s *Server) serveHealthy(w http.ResponseWriter, _ *http.Request) {
 	writeText(w, http.StatusOK, "crowsnest is healthy.\n")
 }
 
-// serveReady lists what the daemon lacks, and unreachable peers, which do not change the status code.
+// serveReady serves the readiness probe. It lists what the daemon lacks. It also lists unreachable peers, but these do
+// not change the status code.
 func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	st := s.view.Status()
 	code, text := http.StatusOK, "crowsnest is ready.\n"
@@ -45,7 +46,7 @@ func (s *Server) routeMetrics(mux *router) {
 		promhttp.HandlerFor(s.opt.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true, Registry: s.opt.Registry}))
 	guarded := s.gate.guardHandler(scrape.ServeHTTP, "Accept", "Accept-Encoding")
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		// Normalize the headers, so that equal responses have the same key in the gate.
+		// The headers are normalized, so that requests for equal responses have the same key in the gate.
 		r.Header.Set("Accept", string(expfmt.NegotiateAccept(r.Header, expfmt.DefaultOpenMetricsAcceptedFormats()...)))
 		encoding := "identity"
 		if acceptsGzip(r) {

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// reloads runs one reload at a time. Requests that arrive during a reload share the next one, which reads
-// the files again. Pauses keep a flood of requests from loading rules all the time.
+// reloads runs one reload at a time. Requests that arrive during a reload share the next reload, which reads the files
+// again. After each reload there is a pause, so that a flood of requests cannot load rules all the time.
 type reloads struct {
 	run  func(context.Context) error
 	turn chan struct{}
-	next singleflight.Group // reload that has not begun
+	next singleflight.Group // next reload, which has not begun yet
 }
 
 func newReloads(run func(context.Context) error) *reloads {
@@ -22,7 +22,7 @@ func newReloads(run func(context.Context) error) *reloads {
 
 // ServeHTTP implements http.Handler.
 func (r *reloads) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	ctx := context.WithoutCancel(req.Context()) // several requests share the reload, which must outlive the first one
+	ctx := context.WithoutCancel(req.Context()) // several requests share the reload, so the end of the first request must not cancel it
 	done := r.next.DoChan("", func() (any, error) {
 		r.turn <- struct{}{}
 		r.next.Forget("")

@@ -16,7 +16,7 @@ import (
 	"crowsnest/runbook"
 )
 
-// markdown renders runbooks. It omits raw HTML and addresses that would execute something.
+// markdown renders runbooks. It omits raw HTML and addresses that a browser would execute, such as javascript:.
 var markdown = sync.OnceValue(func() goldmark.Markdown { return goldmark.New(goldmark.WithExtensions(extension.Table)) })
 
 type runbookData struct {
@@ -25,7 +25,7 @@ type runbookData struct {
 	More string // address of a runbook that the rule states
 }
 
-// runbookText returns the runbook of a rule in Markdown, or false if there is no such rule.
+// runbookText returns the runbook of a rule in Markdown. It returns false if there is no such rule.
 func (s *Server) runbookText(name string) (string, bool) {
 	set := s.view.Rules().Set
 	r := set.Rule(name)
@@ -34,7 +34,7 @@ func (s *Server) runbookText(name string) (string, bool) {
 	}
 	text := runbook.Page(set, r)
 	if strings.HasPrefix(text, "<!--") {
-		_, text, _ = strings.Cut(text, "\n\n") // the first paragraph is a remark for people who edit the file
+		_, text, _ = strings.Cut(text, "\n\n") // removes the first paragraph, which is a remark for people who edit the file
 	}
 	return text, true
 }
@@ -75,7 +75,7 @@ func renderMarkdown(text string) (template.HTML, error) {
 	return template.HTML(b.String()), nil //nolint:gosec // goldmark escapes text and omits raw HTML and dangerous addresses
 }
 
-// ownLink returns the address that a page of the runbooks has on this server.
+// ownLink returns the address on this server of a page of the runbooks.
 func ownLink(destination string) string {
 	name, ok := strings.CutSuffix(path.Base(destination), ".md")
 	switch {

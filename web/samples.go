@@ -11,17 +11,17 @@ import (
 
 const (
 	sampleEvery = 15 * time.Second
-	minutes     = 60   // number of minutes in a series
-	maxSeries   = 8192 // bounds the memory to about 2 MiB
+	minutes     = 60   // number of minutes that a series covers
+	maxSeries   = 8192 // maximum number of series, which limits the memory to about 2 MiB
 )
 
-// samples remembers by how much counters of lines and costs grew in each minute of the last hour. It is
-// safe for concurrent use.
+// samples records the growth of counters of lines and costs in each minute of the last hour. It is safe for concurrent
+// use.
 type samples struct {
 	mu     sync.Mutex
 	minute int64 // minute of the newest sample, in minutes since 1970; zero if there is none
 	series map[string]*series
-	downAt map[string]time.Time // time since which each receiver has been down
+	downAt map[string]time.Time // start of the current outage of each receiver
 }
 
 type series struct {
@@ -30,7 +30,7 @@ type series struct {
 	counts [minutes]uint32
 }
 
-// counter is the value of a counter. fresh means that it began at zero since the last sample.
+// counter is the value of a counter. fresh means that the counter began at zero after the last sample.
 type counter struct {
 	value int64
 	fresh bool
@@ -40,7 +40,7 @@ func newSamples() *samples {
 	return &samples{series: map[string]*series{}, downAt: map[string]time.Time{}}
 }
 
-// addSample adds the values of all counters. It forgets counters that are absent.
+// addSample adds the current values of all counters. It drops the series of counters that are absent.
 func (s *samples) addSample(now time.Time, values map[string]counter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,8 +71,8 @@ func (s *samples) addSample(now time.Time, values map[string]counter) {
 	}
 }
 
-// perMinute returns by how much a counter grew in each of the last minutes, of which the newest is
-// incomplete, and the start of the first minute. The result is nil if the counter is not known.
+// perMinute returns the growth of a counter in each of the last minutes, and the start of the first minute. The last
+// minute is incomplete. The result is nil if the counter is not known.
 func (s *samples) perMinute(name string) ([]uint32, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +88,8 @@ func (s *samples) perMinute(name string) ([]uint32, time.Time) {
 	return out, time.Unix(first*60, 0).UTC()
 }
 
-// perSecond returns the mean growth per second in the last complete minutes, at most five, if there is one.
+// perSecond returns the mean growth per second over the last complete minutes, at most five. It returns false if there
+// is no complete minute.
 func (s *samples) perSecond(name string) (float64, bool) {
 	counts, _ := s.perMinute(name)
 	if len(counts) < 2 {
@@ -117,24 +118,24 @@ func (s *samples) setDown(now time.Time, all []Endpoint) {
 	}
 }
 
-// downSince returns the time since which a receiver is known to be down, or zero.
+// downSince returns the start of the current outage of a receiver. It returns zero if no outage is known.
 func (s *samples) downSince(e Endpoint) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.downAt[e.Sink+" "+e.Endpoint]
 }
 
-// Names of the series of counters.
+// These functions return names of series.
 func episodeSeries(fingerprint string) string { return "episode " + fingerprint }
 func ruleSeries(alert string) string          { return "rule " + alert }
 func triesSeries(alert string) string         { return "tries " + alert }
-func costSeries(alert string) string          { return "cost " + alert } // cost in microseconds
+func costSeries(alert string) string          { return "cost " + alert } // the counter is the cost in microseconds
 func sourceSeries(name string) string         { return "source " + name }
 func namespaceSeries(source, namespace string) string {
 	return "namespace " + source + " " + namespace
 }
 
-// Sample samples the counters that pages show per minute. Run calls it every 15 seconds.
+// Sample records the counters that pages show per minute. Run calls it every 15 seconds.
 func (s *Server) Sample() {
 	now := s.opt.Now()
 	values := map[string]counter{}

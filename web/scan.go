@@ -14,15 +14,15 @@ import (
 	"crowsnest/rules"
 )
 
-// Bounds of a scan.
+// Limits of a scan.
 const (
-	maxScanRules = 64 << 10 // size of the rules in bytes
-	maxScanLog   = 64 << 10 // size of the log in bytes
-	maxExplained = 100      // number of lines to which rules are applied, and of explanations for one line
+	maxScanRules = 64 << 10 // maximum size of the rules in bytes
+	maxScanLog   = 64 << 10 // maximum size of the log in bytes
+	maxExplained = 100      // maximum number of lines to which rules are applied, and of explanations for one line
 	maxScanTime  = 3 * time.Second
-	maxTestTime  = time.Second                   // estimated CPU time of the tests
-	maxScanBody  = 3*maxScanRules + 3*maxScanLog // size of the encoded request
-	maxScans     = 4                             // number of requests that are being read or waiting
+	maxTestTime  = time.Second                   // maximum estimated CPU time of the tests
+	maxScanBody  = 3*maxScanRules + 3*maxScanLog // maximum size of the encoded request in bytes
+	maxScans     = 4                             // maximum number of requests that are being read or waiting
 )
 
 // ScanRequest is a request to scan a log, or to try rules on its lines.
@@ -91,17 +91,17 @@ type ScanUnknown struct {
 	Examples  []redact.Text `json:"examples"`
 }
 
-// scanner runs one scan at a time, to its end even if the client has left.
+// scanner runs one scan at a time. A scan runs to its end even if the client has disconnected.
 type scanner struct {
 	admit chan struct{}
 	turn  chan struct{}
 	tests func([]*rules.Rule) ([]TestOutcome, error)
-	logs  func(log string, labels matcher.Labels) (Scanned, error) // scans a log; nil if it can only try rules
+	logs  func(log string, labels matcher.Labels) (Scanned, error) // scans a log; nil if only rules can be tried
 }
 
 var errScanBusy = errors.New("another scan is running; try again in some seconds")
 
-// runRequests does what a request asks for. The texts of its errors are for people.
+// runRequests runs a scan or tries the rules of a request. Its error messages are for people.
 func (p *scanner) runRequests(done <-chan struct{}, req ScanRequest) (ScanResult, error) {
 	if len(req.Rules) > maxScanRules || len(req.Lines) > maxScanLog || len(req.Labels) > maxFilters {
 		return ScanResult{}, fmt.Errorf("there are more than %d KiB of rules, more than %d KiB of log, or more than %d KiB of labels", maxScanRules>>10, maxScanLog>>10, maxFilters>>10)
@@ -164,7 +164,7 @@ type scanData struct {
 	Error  string
 }
 
-// scanPage serves the form. If the address names a rule, the form contains that rule.
+// scanPage serves the form. If the address contains the name of a rule, the form contains the text of this rule.
 func (s *Server) scanPage(w http.ResponseWriter, r *http.Request) {
 	data := scanData{}
 	if full := s.view.Rules().Set.Rule(r.URL.Query().Get("rule")); full != nil {
@@ -172,10 +172,10 @@ func (s *Server) scanPage(w http.ResponseWriter, r *http.Request) {
 		if _, err := scanLabels(data.Labels); err != nil {
 			data.Labels = ""
 		}
-		for _, t := range full.Tests { // the tests of shipped rules are not loaded with the rules
+		for _, t := range full.Tests { // full is used, because the loaded shipped rules have no tests
 			for _, in := range t.Input {
 				if len(data.Lines) < 2<<10 && in.Text != "" {
-					data.Lines += strings.ReplaceAll(in.Text, "{{ $value }}", "1") + "\n" // a repeated line is added once
+					data.Lines += strings.ReplaceAll(in.Text, "{{ $value }}", "1") + "\n" // a line that a test repeats is added once
 				}
 			}
 		}
@@ -187,7 +187,7 @@ func (s *Server) renderScan(w http.ResponseWriter, code int, data scanData) {
 	s.renderPage(w, "scan", code, page{Title: "Scan", Path: "/scan", Data: data})
 }
 
-// limitReading bounds the size of requests and how many of them are read at the same time.
+// limitReading limits the size of requests and the number of requests that are read at the same time.
 func (s *Server) limitReading(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -201,7 +201,7 @@ func (s *Server) limitReading(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// serveScan scans the content of a form. The result is neither shared nor stored.
+// serveScan scans the content of a form. The result is not shared between clients and not stored.
 func (s *Server) serveScan(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseMultipartForm(maxScanBody); err != nil && !errors.Is(err, http.ErrNotMultipart) {
 		s.serveError(w, http.StatusBadRequest, "Not understood", fmt.Sprintf("The form could not be read, or is too large: at most %d KiB of a log are scanned.", maxScanLog>>10))
@@ -224,7 +224,7 @@ func (s *Server) serveScan(w http.ResponseWriter, r *http.Request) {
 	s.renderScan(w, code, data)
 }
 
-// apiScan handles a ScanRequest in JSON, see serveScan.
+// apiScan is like serveScan for a ScanRequest in JSON.
 func (s *Server) apiScan(w http.ResponseWriter, r *http.Request) {
 	var req ScanRequest
 	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/alertmanager/pkg/labels"
 )
 
-// searchTerms splits the texts of a search box into matchers and words. White space and commas
-// outside quotes separate them. White space around the operator of a matcher does not.
+// searchTerms splits the contents of search boxes into matchers and words. They are separated by white space and commas
+// outside quotes. White space around the operator of a matcher does not separate.
 func searchTerms(texts []string) ([]string, error) {
 	size := 0
 	var out []string
@@ -26,7 +26,7 @@ func searchTerms(texts []string) ([]string, error) {
 	return out, nil
 }
 
-// splitUnquoted splits a text at the separators that are outside quotes. It omits empty parts.
+// splitUnquoted splits a string at the separators that are outside quotes. It omits empty parts.
 func splitUnquoted(text, separators string) (out []string) {
 	for text != "" {
 		end := indexUnquoted(text, separators)
@@ -38,7 +38,7 @@ func splitUnquoted(text, separators string) (out []string) {
 	return out
 }
 
-// indexUnquoted returns the position of the first separator outside quotes, or the length of the text.
+// indexUnquoted returns the index of the first separator outside quotes, or the length of the string.
 func indexUnquoted(text, separators string) int {
 	quoted := false
 	for i := 0; i < len(text); i++ {
@@ -54,12 +54,12 @@ func indexUnquoted(text, separators string) int {
 	return len(text)
 }
 
-// wordSeparators separate the words of a search box.
+// wordSeparators are the characters that separate words in a search box.
 const wordSeparators = " \t\r\n,"
 
 var operators = []string{"=~", "!~", "!=", "="}
 
-// joinOperators joins the parts of a matcher with spaces, such as a = "b", to one word.
+// joinOperators joins a matcher that is split at spaces, such as a = "b", to one word.
 func joinOperators(words []string) []string {
 	var out []string
 	ends := func(w string) bool {
@@ -86,7 +86,7 @@ func trimQuotes(word string) string {
 	return word
 }
 
-// searchText returns the text of a search box for the query.
+// searchText returns the content of the search box for the query.
 func (q query) searchText() string {
 	var out []string
 	for _, w := range q.words {
@@ -118,7 +118,7 @@ func (q query) withLabel(label, value string) query {
 	return q
 }
 
-// demandedValue returns the value that the query requires of a label, or "".
+// demandedValue returns the value that the query requires for a label, or "".
 func (q query) demandedValue(label string) string {
 	for _, m := range q.matchers {
 		if m.Name == label && m.Type == labels.MatchEqual {

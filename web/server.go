@@ -19,7 +19,7 @@ import (
 	"crowsnest/rules"
 )
 
-// Bounds of a listener.
+// Limits of a listener.
 const (
 	maxConns          = 256
 	readHeaderTimeout = 5 * time.Second
@@ -36,25 +36,27 @@ type Options struct {
 	ConfigFile string
 	// Reload loads rules and configuration for POST /-/reload. Nil disables the path.
 	Reload func(context.Context) error
-	// Case returns a file about the episode with a fingerprint, as an HTML page. It reads data
-	// with get from endpoints of the API, such as "sources". Nil disables it.
+	// Case returns a case file, an HTML page about the episode with a fingerprint. It reads data of API endpoints, such
+	// as "sources", by calling get. A nil function disables case files.
 	Case func(fingerprint string, get func(path string) ([]byte, error)) ([]byte, error)
-	// RunTests runs the inline tests of rules that somebody tries. Nil runs none.
+	// RunTests runs the inline tests of rules that a person tries on the page Scan. A nil function runs no tests.
 	RunTests func([]*rules.Rule) ([]TestOutcome, error)
-	// Scan scans a log with the rules of set, and redacts its result. Nil means that no log can be scanned.
+	// Scan scans a log with the rules of set, and redacts secrets in the result. A nil function means that no log can
+	// be scanned.
 	Scan func(log string, labels matcher.Labels, set *rules.Set) (Scanned, error)
-	// Silence creates a silence in each cluster of Alertmanagers, if Links.Silences is set. Nil creates none.
+	// Silence creates a silence in each cluster of Alertmanagers if Links.Silences is set. A nil function means that
+	// the pages create no silences.
 	Silence func(context.Context, Silence) []Silenced
-	// Silences returns the active silences in each cluster of Alertmanagers, within some seconds. Nil means that
-	// silences are not known.
+	// Silences returns the active silences in each cluster of Alertmanagers, at most some seconds old. A nil function
+	// means that silences are not known.
 	Silences func(context.Context) []SilenceList
 	// Pprof enables /debug/pprof.
 	Pprof bool
 	// Registry is served at /metrics.
 	Registry *prometheus.Registry
-	// Now is the clock. Nil stands for time.Now.
+	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
-	// MaxConns bounds the open connections of a listener. Zero stands for 256.
+	// MaxConns is the maximum number of open connections of a listener. Zero means 256.
 	MaxConns int
 	// Hosts are further names of the server, such as the host name of an ingress. "*" allows every name. IP
 	// addresses and names within the cluster are always allowed.
@@ -69,8 +71,8 @@ type Options struct {
 // Server serves the pages, the API, the metrics and the probes of one daemon.
 // It is safe for concurrent use.
 type Server struct {
-	own      View // the daemon's state as it is, which is cheaper to read than view
-	view     View // the state as people see it
+	own      View // the state of the daemon without changes, which is cheaper to read than view
+	view     View // the state with texts that are safe to show; see shownView
 	opt      Options
 	gate     *gate
 	pages    pages
@@ -80,14 +82,14 @@ type Server struct {
 	scanner  scanner
 	results  testResults
 	silences *silences
-	silence  chan struct{}  // limits the server to creating one silence at a time
-	inner    *http.ServeMux // API for requests by the server itself, without bounds
+	silence  chan struct{}  // semaphore, so that the server creates one silence at a time
+	inner    *http.ServeMux // API without the limits of the gate, for requests by the server itself
 	handler  http.Handler
 	probes   http.Handler
-	routes   []string // patterns that handler serves
+	routes   []string // patterns of the paths that handler serves
 }
 
-// router is a ServeMux that records its patterns for openapi.json.
+// router is a ServeMux that records its patterns. A test compares the patterns with openapi.json.
 type router struct {
 	*http.ServeMux
 	patterns []string
@@ -106,7 +108,7 @@ func (r *router) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Re
 	r.Handle(pattern, http.HandlerFunc(h))
 }
 
-// New returns a server, which serves nothing until Run is called.
+// New returns a server. It serves nothing until Run is called.
 func New(view View, opt Options) *Server {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -152,8 +154,8 @@ func New(view View, opt Options) *Server {
 // Handler returns the handler of the main listener.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Run serves everything on main, and the probes on probe if that is not nil. It returns half a second after
-// ctx ends, or when a listener or the web configuration fails. It always closes the listeners.
+// Run serves everything on main, and only the probes on probe, which may be nil. It returns half a second after ctx
+// ends, or when a listener or the web configuration fails. It always closes both listeners.
 func (s *Server) Run(ctx context.Context, main, probe net.Listener) error {
 	var servers []*http.Server
 	errs := make(chan error, 2)
@@ -215,7 +217,7 @@ func newServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// addSecurityHeaders prevents a browser from executing text that comes from a log.
+// addSecurityHeaders adds headers that prevent a browser from executing text from a log.
 func addSecurityHeaders(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		head := w.Header()

@@ -9,8 +9,8 @@ import (
 	"crowsnest/redact"
 )
 
-// tameText makes text safe to show. It keeps line breaks and removes everything that changes
-// the direction of text, is invisible or controls a terminal.
+// tameText makes text safe to show. It keeps line breaks, and removes characters that are invisible, change the
+// direction of text or control a terminal.
 func tameText(text string) string {
 	if !strings.Contains(text, "\n") {
 		return redact.Sanitise(text)
@@ -22,8 +22,8 @@ func tameText(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// shownEpisode returns an episode as people see it, with its log lines made safe to show, and with
-// the labels of more that it lacks. The other texts are already safe.
+// shownEpisode returns an episode in the form for people. Its log lines are safe to show, and it has the labels in more
+// that it lacked. The other texts are already safe.
 func shownEpisode(e episodes.Episode, more map[string]string) episodes.Episode {
 	e.State = e.ShownState()
 	e.Line, e.First = e.Line.Map(tameText), e.First.Map(tameText)
@@ -39,9 +39,9 @@ func shownEpisode(e episodes.Episode, more map[string]string) episodes.Episode {
 	return withExternal(e, more)
 }
 
-// shownView returns a view whose log lines are safe to show, and whose episodes have the external
-// labels of the configuration. So pages, filters and the API show an alert as Alertmanager does.
-// Its fingerprint stays the fingerprint of the labels without external ones.
+// shownView returns a view whose log lines are safe to show and whose episodes have the external labels of the
+// configuration. So pages, filters and the API show an alert like Alertmanager does. The fingerprint remains that of
+// the labels without external labels.
 func shownView(v View) View {
 	list, timeline := v.Episodes, v.Timeline
 	v.Episodes = func() []episodes.Episode {

@@ -13,15 +13,15 @@ import (
 	"crowsnest/episodes"
 )
 
-// Bounds for creating a silence.
+// Limits for creating a silence.
 const (
-	maxAuthor    = 100  // length in characters
-	maxComment   = 1000 // length in characters
+	maxAuthor    = 100  // maximum length in characters
+	maxComment   = 1000 // maximum length in characters
 	maxSilenceIn = 64 << 10
-	silenceTime  = 25 * time.Second // time limit for all Alertmanagers together
+	silenceTime  = 25 * time.Second // time limit for the requests to all Alertmanagers together
 )
 
-// silenceFor lists the durations that the form offers.
+// silenceFor contains the durations that the form offers.
 var silenceFor = []time.Duration{time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour, day, 3 * day, 7 * day}
 
 // defaultSilence is the duration of a silence if the person chooses none.
@@ -54,16 +54,16 @@ type silenceData struct {
 	Alertmanager    string // address of Alertmanager's pages; empty if it is not known
 }
 
-// silenceLabel is a label of the alert that the silence may require.
+// silenceLabel is a label of the alert that the person can select as a matcher of the silence.
 type silenceLabel struct {
 	pair
 	Chosen, Fixed bool
 }
 
-// makesSilences reports whether the pages can create silences themselves.
+// makesSilences reports whether the pages can create silences.
 func (s *Server) makesSilences() bool { return s.opt.Silence != nil && s.view.Links().Silences }
 
-// silenceForm prepares the data of the page. Without an alert to silence it serves an error.
+// silenceForm prepares the data of the page. If there is no alert to silence, it serves an error and returns false.
 func (s *Server) silenceForm(w http.ResponseWriter, r *http.Request) (silenceData, bool) {
 	e, ok := s.findEpisode(r.PathValue("fingerprint"))
 	switch {
@@ -88,8 +88,8 @@ func (s *Server) silencePage(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// makeSilence creates the silence that a form describes. The form selects names of labels, and the alert has
-// their values. Requests from other sites do not reach this handler.
+// makeSilence creates the silence that a form describes. The form contains only names of labels; their values are those
+// of the alert. guardRequests refuses requests from other sites before they reach this handler.
 func (s *Server) makeSilence(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxSilenceIn)
 	if err := r.ParseForm(); err != nil {
@@ -129,7 +129,8 @@ func (d *silenceData) hasFailed() bool {
 	return !slices.ContainsFunc(d.Done, func(x Silenced) bool { return x.Error == "" })
 }
 
-// readForm stores the values of the form in d, for the page, and returns the silence that they describe.
+// readForm stores the values of the form in d, so that the page shows them again, and returns the silence that they
+// describe.
 func (d *silenceData) readForm(form map[string][]string, now time.Time) (Silence, error) {
 	get := func(name string) string {
 		if v := form[name]; len(v) > 0 {
@@ -161,7 +162,7 @@ func (d *silenceData) readForm(form map[string][]string, now time.Time) (Silence
 	return out, nil
 }
 
-// At returns the address of a silence on the pages of Alertmanager.
+// At returns the address of the silence with this ID on the pages of Alertmanager.
 func (d silenceData) At(id string) string {
 	return strings.TrimSuffix(d.Alertmanager, "/") + "/#/silences/" + percentEncode(id)
 }

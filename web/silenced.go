@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	silencesFresh = 15 * time.Second       // age at which silences are read again
-	silencesOld   = time.Minute            // age at which a page waits until silences are read again
-	silencesWait  = 400 * time.Millisecond // longest time that a page waits
-	silencesTime  = 5 * time.Second        // longest time that Alertmanager may take
+	silencesFresh = 15 * time.Second       // age of the silences after which they are read again
+	silencesOld   = time.Minute            // age of the silences after which a page waits for the new ones
+	silencesWait  = 400 * time.Millisecond // maximum time that a page waits
+	silencesTime  = 5 * time.Second        // time limit for the answer of Alertmanager
 )
 
 // SilenceList contains the active silences of one cluster of Alertmanagers.
@@ -41,15 +41,15 @@ type Silencing struct {
 	Author, Comment string
 }
 
-// silences caches the active silences. They are read while somebody looks at the pages, at most
-// once every silencesFresh. It is safe for concurrent use.
+// silences caches the active silences. They are read only while people use the pages, and at most once every
+// silencesFresh. It is safe for concurrent use.
 type silences struct {
-	read    func(context.Context) []SilenceList // nil if nothing can be silenced
+	read    func(context.Context) []SilenceList // nil if there is no Alertmanager whose silences can be read
 	reading singleflight.Group
 	newest  atomic.Pointer[readSilences]
 }
 
-// readSilences are silences with the time when they were read, which is zero if they never were.
+// readSilences contains silences and the time when they were read. The time is zero if they were never read.
 type readSilences struct {
 	lists []SilenceList
 	at    time.Time
@@ -61,7 +61,7 @@ func newSilences(read func(context.Context) []SilenceList) *silences {
 	return c
 }
 
-// newestLists returns the newest lists that are known. It waits a moment if none are known.
+// newestLists returns the newest known lists. It waits a moment if none are known.
 func (c *silences) newestLists(now func() time.Time) []SilenceList {
 	if c.read == nil {
 		return nil
@@ -83,8 +83,8 @@ func (c *silences) newestLists(now func() time.Time) []SilenceList {
 	return c.newest.Load().lists
 }
 
-// findSilencing returns a function that returns the silence of an alert that every cluster of Alertmanagers
-// silences, and otherwise nil. problem says why silences are not known.
+// findSilencing returns a function that returns the silence of an alert. The function returns nil unless every cluster
+// of Alertmanagers silences the alert. problem is the reason why silences are not known, or "".
 func (s *Server) findSilencing() (of func(*episodes.Episode) *Silencing, problem string) {
 	lists := s.silences.newestLists(s.opt.Now)
 	none := func(*episodes.Episode) *Silencing { return nil }
@@ -118,7 +118,8 @@ func (s *Server) findSilencing() (of func(*episodes.Episode) *Silencing, problem
 	}, ""
 }
 
-// findSilence returns the longest silence of the alert with the labels sent, or nil.
+// findSilence returns the longest silence of the alert that was sent with the labels sent. It returns nil if the alert
+// is not silenced.
 func (l SilenceList) findSilence(sent map[string]string) (out *Silencing) {
 	for i := range l.Silences {
 		if x := &l.Silences[i]; satisfiesMatchers(x.Matchers, sent) && (out == nil || x.End.After(out.Until)) {
@@ -128,7 +129,7 @@ func (l SilenceList) findSilence(sent map[string]string) (out *Silencing) {
 	return out
 }
 
-// Text says for people who silenced the alert, until when and why.
+// Text returns a sentence about who silenced the alert, until when and why.
 func (x *Silencing) Text() string {
 	return fmt.Sprintf("Silenced until %s by %s: %s", formatTime(x.Until), x.Author, x.Comment)
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// maxStreams bounds the streams of one namespace that the page shows.
+// maxStreams is the maximum number of streams of one namespace that the page shows.
 const maxStreams = 200
 
 // sourcesData is the data of the page of sources.
@@ -29,7 +29,7 @@ type sourceView struct {
 	Behind time.Duration
 }
 
-// namespaceView is the part of a source that belongs to one namespace.
+// namespaceView contains the streams of a source that belong to one namespace.
 type namespaceView struct {
 	Name    string
 	Streams []streamView
@@ -48,7 +48,7 @@ type namespaceView struct {
 type streamView struct {
 	Stream
 	Name string // short name for people
-	Rest []pair // labels that are not part of the name
+	Rest []pair // labels that the name does not contain
 }
 
 func (s *Server) sourcesPage(w http.ResponseWriter, r *http.Request) {

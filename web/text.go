@@ -45,7 +45,7 @@ func formatDuration(d time.Duration) string {
 	return fmt.Sprintf("%dd %dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// formatBrief formats a duration for a narrow column, without seconds from one minute on.
+// formatBrief formats a duration for a narrow column. From one minute on it omits seconds.
 func formatBrief(d time.Duration) string {
 	if d >= time.Minute && d < time.Hour {
 		return fmt.Sprintf("%dm", int(d.Minutes()))
@@ -65,10 +65,10 @@ func humanBytes(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", v, units[i])
 }
 
-// agoTime formats the time from t to now as an element that the script of the page updates.
+// agoTime formats the time from t to now as an HTML element. The script of the page updates the element.
 func agoTime(now, t time.Time) template.HTML { return timeElement(t, "ago", formatAgo(now, t)) }
 
-// sinceTime formats the time that has passed from t to now like agoTime, but without "ago".
+// sinceTime formats the time from t to now like agoTime, but without "ago".
 func sinceTime(now, t time.Time) template.HTML {
 	if t.IsZero() || t.Unix() <= 0 {
 		return "never"
@@ -109,7 +109,7 @@ func stateText(s string) string {
 	return s
 }
 
-// codeText returns a text as HTML in which the parts between backquotes are code.
+// codeText returns text as HTML. The parts between backquotes become code elements.
 func codeText(text string) template.HTML {
 	var b strings.Builder
 	for i, part := range strings.Split(text, "`") {
@@ -146,10 +146,10 @@ func formatRate(perSecond float64) string {
 	return formatCount(int64(perSecond + 0.5))
 }
 
-// longName is the number of characters from which a name in CamelCase may have line breaks.
+// longName is the minimum number of characters in a CamelCase name that may have line breaks.
 const longName = 24
 
-// breakableName returns a long name in CamelCase as HTML that allows line breaks between its words.
+// breakableName returns a CamelCase name as HTML. If the name is long, the HTML allows line breaks between its words.
 func breakableName(name string) template.HTML {
 	if len(name) <= longName {
 		return template.HTML(template.HTMLEscapeString(name)) //nolint:gosec // the name is escaped

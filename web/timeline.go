@@ -16,10 +16,10 @@ import (
 
 // Kinds of events that the server adds to those of the engine.
 const (
-	kindNewest   = "newest" // newest matching line
+	kindNewest   = "newest" // newest line that the rule matched
 	kindNotified = "told"   // a receiver was notified
-	kindOnHold   = "held"   // current state
-	kindNext     = "next"   // next conclusion
+	kindOnHold   = "held"   // current state, if conclusions are on hold
+	kindNext     = "next"   // next conclusion that is expected
 )
 
 // Event is one event in the timeline of an episode.
@@ -68,7 +68,7 @@ func (s *Server) episodeTimeline(fingerprint string) (episodes.Episode, Timeline
 	known, has := s.view.Timeline(of)
 	switch {
 	case has:
-	case ok: // an alert of the program itself, or an episode of the history
+	case ok: // otherwise an alert of the program about itself, or an episode of the history
 		known.Episode, known.Events = listed, ownEvents(listed)
 	default:
 		return episodes.Episode{}, Timeline{}, false
@@ -92,7 +92,7 @@ func (s *Server) episodeTimeline(fingerprint string) (episodes.Episode, Timeline
 	return e, tl, true
 }
 
-// presentEvents returns events for the current state and for the next conclusion.
+// presentEvents returns events for the current state and for the next expected conclusion.
 func presentEvents(e episodes.Episode) []Event {
 	switch {
 	case !isEpisodeOpen(e):
@@ -112,7 +112,8 @@ func presentEvents(e episodes.Episode) []Event {
 	return []Event{{At: optionalTime(e.Deadline), Kind: kindNext, Text: text}}
 }
 
-// ownEvents returns events for an alert of the daemon itself, or for an episode of the history.
+// ownEvents constructs events for an episode for which the engine keeps none, which is an alert of the daemon about
+// itself or an episode of the history.
 func ownEvents(e episodes.Episode) []episodes.Event {
 	out := []episodes.Event{{At: e.StartsAt, Kind: episodes.EventOpened}}
 	if !e.FiredAt.IsZero() {
@@ -155,7 +156,7 @@ func inLog(ev episodes.Event) string {
 	return " (log of " + ev.Log + ")"
 }
 
-// ReasonText describes for people why an episode ended. It is "" for an open episode.
+// ReasonText describes for people why an episode ended. It returns "" for an open episode.
 func ReasonText(r episodes.Reason) string {
 	text := map[episodes.Reason]string{
 		episodes.ReasonClear:      "a log line reports the recovery",
@@ -209,7 +210,7 @@ func deliveryText(d Delivery) string {
 	return out
 }
 
-// newestAnswers returns the newest answer of each receiver, with the time of its last repetition.
+// newestAnswers returns the newest answer of each receiver, with the time of the last equal answer.
 func newestAnswers(all []Delivery) []Delivery {
 	out := answersByReceiver(all)
 	for i := range out {
@@ -218,7 +219,7 @@ func newestAnswers(all []Delivery) []Delivery {
 	return out
 }
 
-// answersByReceiver returns the newest answer of each receiver. all is ordered by time.
+// answersByReceiver returns the newest answer of each receiver, by receiver. all must be ordered by time.
 func answersByReceiver(all []Delivery) []Delivery {
 	out := []Delivery{}
 	for _, d := range all {

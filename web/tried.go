@@ -34,7 +34,8 @@ type TriedLine struct {
 	Explanations []matcher.Explanation `json:"explanations"`
 }
 
-// tryRules applies the rules of a request to its lines. It draws no conclusions about failures.
+// tryRules applies the rules of a request to its lines and reports the matches. It does not evaluate whether a failure
+// results from them.
 func (p *scanner) tryRules(req ScanRequest, labels matcher.Labels) (*Tried, error) {
 	out := &Tried{Problems: []string{}, Lines: []TriedLine{}, Tests: []TestOutcome{}}
 	set, problems := buildRules(req.Rules)
@@ -101,12 +102,12 @@ func scanLabels(text string) (matcher.Labels, error) {
 	return out, nil
 }
 
-// listOfRules matches a text that begins with a rule, not with a pack.
+// listOfRules matches text that begins with a list item, and so contains a list of rules instead of a pack.
 var listOfRules = lazyre.New(`^(\s*(#.*)?\n)*\s*- `)
 
 const triedPack = "pack: {name: tried, version: 0.0.0}\nrules:\n"
 
-// buildRules builds the rules in a text. It returns nil and the problems if they have errors.
+// buildRules builds a set from the rules in text. If the rules have errors, it returns nil and the errors.
 func buildRules(text string) (*rules.Set, []string) {
 	shift := 0
 	text = strings.ReplaceAll(text, "\r\n", "\n")
@@ -156,8 +157,8 @@ func (t *testResults) keepResults(set *rules.Set, r *rules.Rule, out []TestOutco
 	}
 }
 
-// ruleTests returns the results of a rule's inline tests, or why there are none. Like the page
-// Scan, it tests one rule at a time and runs no tests that may take long.
+// ruleTests returns the results of a rule's inline tests, or the reason why there are none. As on the page Scan, it
+// tests one rule at a time and runs no tests that may take long.
 func (s *Server) ruleTests(r *rules.Rule) ([]TestOutcome, string) {
 	switch {
 	case len(r.Tests) == 0:

@@ -6,7 +6,7 @@ func (s *Server) unknownPage(w http.ResponseWriter, _ *http.Request) {
 	s.renderPage(w, "unknown", http.StatusOK, page{Title: "Unknown failures", Path: "/unknown", Data: s.view.Unknown()})
 }
 
-// unknownRulePage returns a pack with a rule for a failure, as text.
+// unknownRulePage serves, as text, a pack with a generated rule for an unknown failure.
 func (s *Server) unknownRulePage(w http.ResponseWriter, r *http.Request) {
 	pack, err := s.view.UnknownRule(r.PathValue("fingerprint"))
 	if err != nil {
@@ -16,7 +16,7 @@ func (s *Server) unknownRulePage(w http.ResponseWriter, r *http.Request) {
 	writeText(w, http.StatusOK, pack)
 }
 
-// apiUnknownRule returns a pack with a rule for a failure, for programs.
+// apiUnknownRule returns a pack with a generated rule for an unknown failure, for programs.
 func (s *Server) apiUnknownRule(r *http.Request) (any, *apiError) {
 	pack, err := s.view.UnknownRule(r.PathValue("fingerprint"))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"crowsnest/rules"
 )
 
-// View gives this package access to the state of the daemon. Every function is set, returns
-// copies, does not block and is safe for concurrent use.
+// View contains functions that return the state of the daemon. Every function must be set. The functions return copies,
+// do not block and are safe for concurrent use.
 type View struct {
 	// Episodes returns the open and the recently resolved episodes, with the daemon's own alerts.
 	Episodes func() []episodes.Episode
@@ -20,33 +20,34 @@ type View struct {
 	// Endpoints returns the state of every receiver of alerts.
 	Endpoints func() []Endpoint
 	Status    func() Status
-	// External returns the distinct sets of labels that receivers add to alerts. The first one
-	// is the set in the configuration. A label is added only to alerts that lack it.
+	// External returns the distinct sets of external labels. The first set is in the configuration, and the others are
+	// in the configuration of receivers. A receiver adds a label only to alerts that lack the label.
 	External func() []map[string]string
-	// Deliveries returns the answers of all receivers to an alert, by time. Repeated answers are merged.
+	// Deliveries returns the answers of all receivers to an alert, ordered by time. Equal consecutive answers are
+	// merged.
 	Deliveries func(episodes.Fingerprint) []Delivery
 	// Timeline returns the events of the newest episode of an alert, open or recently ended.
 	Timeline func(episodes.Fingerprint) (episodes.Timeline, bool)
-	// Unknown returns the failures that no rule describes. UnknownRule returns a pack with a
-	// rule for one of them. Its argument is the fingerprint of the failure.
+	// Unknown returns the failures that no rule describes. UnknownRule returns a pack with a generated rule for one of
+	// these failures. Its argument is the fingerprint of the failure.
 	Unknown     func() Unknown
 	UnknownRule func(fingerprint string) (string, error)
-	// History returns the remembered episodes that have ended, the newest start first. Past
-	// returns those of one alert. Both are read-only, and empty on an agent.
+	// History returns the remembered episodes that have ended, the one that started last first. Past returns the ended
+	// episodes of one alert. The results are read-only, and empty on an agent.
 	History func() []*history.Entry
 	Past    func(episodes.Fingerprint) []*history.Entry
-	// Links returns the addresses to which the pages link.
+	// Links returns addresses of other programs, to which the pages link.
 	Links func() Links
 }
 
-// Links are addresses of other programs, for browsers.
+// Links contains addresses of other programs, for browsers.
 type Links struct {
-	// Logs is the template for the address of an alert's logs. It is empty if there is none.
-	// logsLink replaces its placeholders.
+	// Logs is the template for the address of an alert's logs. It is empty if no template is configured. logsLink
+	// replaces its placeholders.
 	Logs string
 	// Alertmanager is the address of Alertmanager's pages. It is empty if it is not known.
 	Alertmanager string
-	// Silences allows the pages to create silences with Options.Silence.
+	// Silences reports whether the pages may create silences with Options.Silence.
 	Silences bool
 }
 
