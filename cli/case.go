@@ -24,7 +24,7 @@ type caseFlags struct {
 	streams  streamFlags
 	untilEOF bool
 	alert    string
-	cluster  clusterFlags // the flags of scan --cluster
+	cluster  clusterFlags // flags of scan --cluster, for a case about a running cluster
 	daemon   getFlags
 	output   *oneOf
 }
@@ -48,8 +48,8 @@ func newCase(c *cli) *cobra.Command {
 
 var fingerprintForm = lazyre.New(`^[0-9a-f]{16}$`)
 
-// isFingerprint reports whether args is the fingerprint of an episode of a daemon. An argument
-// that is also the name of a file means the file.
+// isFingerprint reports whether args is the fingerprint of a daemon's episode. If a file has the same name, the
+// argument means the file.
 func isFingerprint(args []string) bool {
 	if len(args) != 1 || !fingerprintForm.MatchString(args[0]) {
 		return false
@@ -79,8 +79,8 @@ func (c *cli) makeCase(ctx context.Context, f caseFlags, args []string) error {
 	return c.writeCase(f, made)
 }
 
-// caseOfLogs writes the case of recorded logs. If part of the logs could not be read, the case
-// says so, and caseOfLogs returns the error.
+// caseOfLogs writes the case file of recorded logs. If a part of the logs could not be read, the case file says so, and
+// caseOfLogs also returns the error.
 func (c *cli) caseOfLogs(ctx context.Context, f caseFlags, args []string) (err error) {
 	target, err := f.rules.loadTarget(c)
 	if err != nil {
@@ -125,7 +125,7 @@ func (c *cli) caseOfLogs(ctx context.Context, f caseFlags, args []string) (err e
 	return errors.Join(c.writeCase(f, made), inputErr)
 }
 
-// errorTexts returns the message of each error that err joins.
+// errorTexts returns the messages of the errors that err joins.
 func errorTexts(err error) (out []string) {
 	if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // errors.As would find a joined error inside another one
 		for _, one := range all.Unwrap() {

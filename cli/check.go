@@ -79,8 +79,8 @@ func (c *cli) checkRules(f checkFlags, args []string) error {
 	return nil
 }
 
-// silentText says how long alerts fire that were raised because an expected line stopped. It
-// returns "" if set has no rule with `silent`.
+// silentText describes how long alerts of rules with `silent` fire after their expected line has stopped. It returns ""
+// if set has no such rule.
 func silentText(set *rules.Set) string {
 	var all []string
 	for _, r := range set.Rules {
@@ -166,7 +166,7 @@ func writeProblems(w io.Writer, form string, problems strictyaml.Problems) error
 	return nil
 }
 
-// originText lists the trusted namespaces, and the critical rules that do not state an origin.
+// originText lists the trusted namespaces, and the critical rules without an explicit origin.
 func originText(set *rules.Set) string {
 	restricted := 0
 	var unstated []string
@@ -191,13 +191,13 @@ func originText(set *rules.Set) string {
 	return b.String()
 }
 
-// Names of the checks that do not concern the content of a file.
+// Names of checks that do not concern the content of one file.
 const (
 	testFailed  = "test-failed"
 	unprotected = "unprotected"
 )
 
-// testProblems returns a problem for each failed test and each unprotected part of a rule.
+// testProblems returns a problem for each failed test, and for each part of a rule that no test protects.
 func testProblems(report replay.TestReport) (out strictyaml.Problems) {
 	for _, t := range report.Results {
 		if len(t.Failures) > 0 {
@@ -216,15 +216,15 @@ func testProblems(report replay.TestReport) (out strictyaml.Problems) {
 	return out
 }
 
-// writeGitHub writes problems as workflow commands, which GitHub shows as annotations of lines
-// (at most ten of each level per step). Paths are relative to the working directory, which is
-// assumed to be the root of the repository.
+// writeGitHub writes problems as GitHub workflow commands. GitHub shows them as annotations of lines, at most ten of
+// each level per step. Paths are made relative to the working directory, which is assumed to be the root of the
+// repository.
 func writeGitHub(w io.Writer, problems strictyaml.Problems) error {
 	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := func(s string) string {
 		return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(data.Replace(s))
 	}
-	dir, _ := os.Getwd() // if this fails, paths stay absolute
+	dir, _ := os.Getwd() // after an error, paths stay absolute
 	for _, p := range problems {
 		if rel, err := filepath.Rel(dir, p.File); filepath.IsAbs(p.File) && err == nil && filepath.IsLocal(rel) {
 			p.File = rel

@@ -121,7 +121,8 @@ func (c *cli) playDemo(ctx context.Context, f demoFlags, st demoStage) error {
 	}
 }
 
-// directDemo plays the incidents until ctx ends or, with --until-done, the outcome is known.
+// directDemo plays the incidents until ctx ends. With --until-done, it also ends when it is known whether all expected
+// alerts have arrived.
 func (c *cli) directDemo(ctx context.Context, f demoFlags, st demoStage, play *demo.Play) error {
 	played := make(chan error, 1)
 	go func() { played <- play.Live(ctx) }()

@@ -125,7 +125,8 @@ func (c *cli) printDiscovered(f discoverFlags, r discover.Report) error {
 
 const maxRules = 24
 
-// ruleSkeletons returns a rule for each wording of a pattern, and the number of those without.
+// ruleSkeletons returns a generated rule for each wording of a pattern. missing is the number of wordings without a
+// usable rule.
 func ruleSkeletons(p discover.Pattern) (out []discover.RuleSkeleton, missing int) {
 	all := append([]discover.Pattern{p}, p.Variants...)
 	for _, v := range all[:min(len(all), maxRules)] {
@@ -136,7 +137,8 @@ func ruleSkeletons(p discover.Pattern) (out []discover.RuleSkeleton, missing int
 	return out, len(all) - len(out)
 }
 
-// bestSkeleton returns the most specific rule for a pattern whose tests pass.
+// bestSkeleton returns the most specific generated rule for a pattern that passes its own tests. It returns false if
+// there is none.
 func bestSkeleton(p discover.Pattern) (discover.RuleSkeleton, bool) {
 	s := discover.RuleSkeleton{Severity: discover.SeverityOf(p.Level), Labels: p.Labels, Component: discover.ComponentOf(p.Labels)}
 	s.Label, s.Value = discover.SelectorOf(p.Labels)

@@ -92,7 +92,7 @@ func (c *cli) explainLine(chosen []*rules.Rule, labels matcher.Labels, f explain
 	return nil
 }
 
-// judge prints whether the image of the stream is known to have the failure.
+// judge prints whether the version in the stream's image is known to have the failure of the rule.
 func (c *cli) judge(r *rules.Rule, labels matcher.Labels) error {
 	image := labels["image"]
 	if image == "" || len(r.Remediation.Affects) == 0 {

@@ -34,7 +34,7 @@ func newExport(c *cli) *cobra.Command {
 		newExportLoki(c), newExportPrometheus(c), newExportAlertmanager(c))
 }
 
-// add adds the flags that every command has. noun is what the command exports.
+// add adds the flags that all export commands share. noun names the exported objects in the help texts.
 func (f *exportFlags) add(cmd *cobra.Command, noun string) {
 	f.rules.add(cmd)
 	flags := cmd.Flags()
@@ -44,7 +44,7 @@ func (f *exportFlags) add(cmd *cobra.Command, noun string) {
 	flags.BoolVar(&f.skipRefused, "skip-refused", false, "exit with 0 even if rules were refused")
 }
 
-// newCommand returns a command that exports alerting rules in a language.
+// newCommand returns a command that exports rules as alerting rules in a language.
 func (f *exportFlags) newCommand(c *cli, use, language string, run func(*rules.Set, export.Options) export.Result) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: "Alerting rules in " + language, Args: cobra.NoArgs,
@@ -139,7 +139,7 @@ func (c *cli) export(f exportFlags, name string, run func(*rules.Set, export.Opt
 	return f.reportRefused(c, res.Summary(), len(res.Refused))
 }
 
-// reportRefused lists the refused rules. It returns an error unless the flags allow them.
+// reportRefused lists the rules that cannot be exported. It returns an error unless the flags allow such rules.
 func (f exportFlags) reportRefused(c *cli, summary string, refused int) error {
 	if _, err := fmt.Fprint(c.err, summary); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (c *cli) exportInhibitions(f inhibitFlags) error {
 	return f.reportRefused(c, res.Summary(), len(res.Refused))
 }
 
-// inhibitSet loads the rules, and adds to in the labels that the configuration states.
+// inhibitSet loads the rules. It also adds the labels in the configuration to in.
 func (c *cli) inhibitSet(f inhibitFlags, in *export.InhibitOptions) (*rules.Set, error) {
 	if f.config == "" {
 		return f.rules.load(c)

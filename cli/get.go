@@ -20,8 +20,7 @@ import (
 	"crowsnest/web"
 )
 
-// httpConfigFlag names the file with the settings of the HTTP client. promtool has the same
-// flag.
+// httpConfigFlag is the flag for a file with settings of the HTTP client. promtool has the same flag.
 const httpConfigFlag = "http.config.file"
 
 type getFlags struct {
@@ -54,12 +53,12 @@ func (f getFlags) fetchData(ctx context.Context, path string, query url.Values) 
 type getKind struct {
 	use, short string
 	args       cobra.PositionalArgs
-	forms      []getForm // values of --output; the first one is the default
+	forms      []getForm // allowed values of --output; the first one is the default
 	flags      func(flags *pflag.FlagSet)
 	fetch      func(get apiGet, form string, args []string) ([]byte, error)
 }
 
-// getForm is an output format. write is nil for the data as the API returns them.
+// getForm is an output format. A nil function write means that the data are printed as the API returns them.
 type getForm struct {
 	name  string
 	write show.List
@@ -146,8 +145,8 @@ func fetchAll(path string) func(get apiGet, form string, args []string) ([]byte,
 
 var matcherText = lazyre.New(`^\{|^\s*[a-zA-Z_:][a-zA-Z0-9_:]*\s*(=|!=|=~|!~)`)
 
-// searchValues returns the query parameters for arguments that are fingerprints, matchers or
-// other words. words is the parameter for other words.
+// searchValues converts arguments to query parameters. An argument is a fingerprint, a matcher or a word. words is the
+// name of the parameter for words.
 func searchValues(args []string, words string) url.Values {
 	q := url.Values{}
 	for _, a := range args {

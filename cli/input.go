@@ -32,24 +32,23 @@ import (
 
 const maxSkipped = 20
 
-// maxMemory is the size of memory above which garbage is collected as often as necessary. A
-// command that reads logs then needs less than 256 MiB, including the pages of the program
-// itself.
+// maxMemory is the soft memory limit of a command in bytes. Near it, garbage is collected as often as necessary. A
+// command that reads logs then needs less than 256 MiB, including the pages of the program itself.
 const maxMemory = 192 << 20
 
 type streamFlags struct {
 	labels []string
-	strict bool // whether an unknown label satisfies no selector
+	strict bool // whether a selector does not match if the value of a label is unknown
 }
 
-// add adds the flags. when is the beginning of their help texts.
+// add adds the flags. when is the beginning of their help texts, which says when they apply.
 func (f *streamFlags) add(cmd *cobra.Command, when string) {
 	cmd.Flags().StringArrayVar(&f.labels, "label", nil, when+"label of every stream, `name=value` (repeatable)")
 	cmd.Flags().BoolVar(&f.strict, "strict-labels", false, when+"an unknown label satisfies no selector")
 }
 
-// logArgs returns the arguments of a command that reads logs. Without arguments, it reads
-// standard input, unless that is a terminal. needs is the error in that case.
+// logArgs returns the arguments of a command that reads logs. If there are none, the command reads standard input,
+// unless that is a terminal. In that case, logArgs returns an error with the text needs.
 func (c *cli) logArgs(args []string, needs string) ([]string, error) {
 	switch {
 	case len(args) > 0:
@@ -64,23 +63,23 @@ type logInput struct {
 	args    []string
 	labels  []string // values of --label
 	cluster clusterFlags
-	set     *rules.Set // rules that determine what is read of a cluster
-	times   int        // how often the logs are read
+	set     *rules.Set // rules, which determine the part of a cluster that is read
+	times   int        // number of times that the logs are read
 }
 
-// recorded are the logs that a command reads. close must be called.
+// recorded contains the logs that a command reads. The caller must call close.
 type recorded struct {
 	logs     []replay.Input
 	account  *inputs.Account
-	err      error         // names the logs that cannot be read
-	names    []string      // arguments as shown to people
-	cluster  *clusterInput // empty if files are read
+	err      error         // error that names the logs that cannot be read
+	names    []string      // arguments in the form for people
+	cluster  *clusterInput // downloaded cluster; empty if files are read
 	progress *progress
 	remove   func() error
 }
 
-// collect finds the logs of a command, or downloads those of a cluster. It creates a temporary
-// folder for unpacked files, which is also removed if a signal ends the process.
+// collect finds the logs of a command, or downloads the logs of a cluster. It creates a temporary folder for unpacked
+// files. The folder is also removed if a signal ends the process.
 func (c *cli) collect(ctx context.Context, from logInput) (*recorded, error) {
 	labels, err := parseLabels(from.labels)
 	if err != nil {
@@ -119,10 +118,9 @@ func (in *recorded) close() error {
 	return in.remove()
 }
 
-// onSignal calls clean before a signal ends the process, until release is called. release ends
-// the process if a signal arrived earlier, because a command whose reader has exited gets an
-// error and a signal at the same time. With outlivesInterrupt, only a second SIGINT ends the
-// process.
+// onSignal calls clean before a signal ends the process, until release is called. If a signal arrived before release,
+// release ends the process. It waits for the signal, because a command whose reader has exited gets a write error and a
+// signal at the same time. With outlivesInterrupt, only a second SIGINT ends the process.
 func onSignal(clean func(), outlivesInterrupt bool) (release func()) {
 	signals := make(chan os.Signal, 1)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE} {
@@ -142,15 +140,14 @@ func onSignal(clean func(), outlivesInterrupt bool) (release func()) {
 		}
 	}()
 	return func() {
-		signal.Stop(signals) // a signal that has arrived is in the channel after this call
+		signal.Stop(signals) // after this call, every signal that has arrived is in the channel
 		close(signals)
 		<-ended
 	}
 }
 
-// dieBySignal ends the process with the signal s, so that the parent sees how it ended. It
-// returns only for a SIGPIPE that was not caused by the output, but for example by a
-// connection.
+// dieBySignal ends the process by sending itself the signal s, so that the parent process sees the signal. It returns
+// only for a SIGPIPE that the output did not cause, for example one from a connection.
 func dieBySignal(s os.Signal, clean func()) {
 	if s != syscall.SIGPIPE {
 		clean()
@@ -162,7 +159,7 @@ func dieBySignal(s os.Signal, clean func()) {
 		if closedPipe(f) {
 			clean()
 			signal.Reset(s)
-			_, _ = f.WriteString("\n") // Go ignores a SIGPIPE that kill sent, but not one from a write to the standard output
+			_, _ = f.WriteString("\n") // Go ignores a SIGPIPE that kill sends, but not a SIGPIPE that results from a write to standard output
 		}
 	}
 }
@@ -173,7 +170,7 @@ func closedPipe(f *os.File) bool {
 	return err == nil && fds[0].Revents&unix.POLLERR != 0
 }
 
-// removeAll removes a folder in which other goroutines may still create files.
+// removeAll removes a folder, even while other goroutines may still create files in it.
 func removeAll(dir string) {
 	for until := time.Now().Add(5 * time.Second); time.Now().Before(until); {
 		if os.RemoveAll(dir) == nil {
@@ -202,9 +199,8 @@ func (c *cli) reportSkipped(account *inputs.Account) {
 
 var errEmpty = errors.New("the input has no text: this is no all-clear")
 
-// checkRead returns an error if no line was read: err if it is set, because it gives the
-// reason, otherwise errEmpty. With JSON output it returns nil, because the document is written
-// anyway.
+// checkRead returns an error if no line was read. The error is err if it is set, because err contains the reason, and
+// errEmpty otherwise. With JSON output, checkRead returns nil, because the document is written anyway.
 func checkRead(lines int64, form string, err error) error {
 	switch {
 	case lines > 0 || form == "json":
@@ -215,9 +211,8 @@ func checkRead(lines int64, form string, err error) error {
 	return errEmpty
 }
 
-// checkInput reports which inputs were left out or not understood. It returns an error if the
-// report says nothing about the cluster, either because nothing was read, or because nothing
-// was found and too few lines were understood.
+// checkInput reports the inputs that were skipped or whose format was not recognized. It returns an error if the result
+// is meaningless. That is the case if nothing was read, or if nothing was found and too few lines had a known format.
 func checkInput(w io.Writer, r replay.Report, account *inputs.Account) error {
 	if r.Lines == 0 {
 		return errEmpty
@@ -249,13 +244,13 @@ func nameAndCount(names []string) string {
 	return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
 }
 
-// Maximum number of namespaces that reportIgnored lists, and of rules for each.
+// Maximum numbers of namespaces, and of rules for each namespace, that reportIgnored lists.
 const (
 	maxIgnored      = 10
 	maxIgnoredRules = 3
 )
 
-// reportIgnored reports matching lines from namespaces that are not infrastructure.
+// reportIgnored reports lines that match a rule but come from namespaces that are not trusted as infrastructure.
 func reportIgnored(w io.Writer, r replay.Report) {
 	lines := map[string]int64{} // number of lines by namespace
 	names := map[string][]string{}
@@ -284,8 +279,8 @@ func reportIgnored(w io.Writer, r replay.Report) {
 	}
 }
 
-// reportUnstated lists the labels that the input does not state. The steps of failures contain
-// them as placeholders in upper case, so the steps cannot be run unchanged.
+// reportUnstated lists the labels that the input does not contain. The steps of the failures contain placeholders in
+// upper case for these labels, so a person must replace them before running the steps.
 func reportUnstated(w io.Writer, r replay.Report) {
 	failures, names := int64(0), map[string]bool{}
 	note := func(x *episodes.Episode) {
@@ -306,7 +301,7 @@ func reportUnstated(w io.Writer, r replay.Report) {
 		note(&r.Alerts[i].Episode)
 	}
 	for i := range r.Findings {
-		if r.Findings[i].Doubt != replay.Recovered { // for a failure that has recovered, no steps are listed
+		if r.Findings[i].Doubt != replay.Recovered { // no steps are listed for a failure that has recovered
 			note(&r.Findings[i].Episode)
 		}
 	}
@@ -322,13 +317,13 @@ func reportUnstated(w io.Writer, r replay.Report) {
 		text.Plural(failures, "failure"), strings.Join(shown, " and "), strings.Join(flags, " "))
 }
 
-// tempFolder is a temporary folder. It stays locked while its process lives.
+// tempFolder is a temporary folder, which is locked while its process lives.
 type tempFolder struct {
 	path string
 	lock *os.File
 }
 
-// makeFolder creates a temporary folder, and removes those that killed processes left behind.
+// makeFolder creates a temporary folder. It also removes the folders that killed processes have not removed.
 func makeFolder() (*tempFolder, error) {
 	const name = "crowsnest-"
 	old, _ := filepath.Glob(filepath.Join(os.TempDir(), name+"[0-9]*"))

@@ -61,9 +61,9 @@ func (c *cli) mcpConfig(f mcpFlags) (mcp.Config, error) {
 	}, nil
 }
 
-// ruleLoader returns a function that loads the local rules. Files are read once at the start,
-// so that broken ones are refused, and for every call, because people edit them. The shipped
-// packs are loaded by the first call that needs them.
+// ruleLoader returns a function that loads the local rules. Rule files are read once at the start, so that invalid
+// files are refused, and again in every call, because people edit them. The shipped packs are loaded in the first call
+// that needs them.
 func (f *mcpFlags) ruleLoader(c *cli) (func() (*rules.Set, error), error) {
 	load := func() (*rules.Set, error) { return f.rules.load(c) }
 	if len(f.rules.paths)+len(f.rules.overrides) > 0 {

@@ -21,8 +21,8 @@ const (
 	pluginName = "kubectl crowsnest"
 )
 
-// programName returns the name with which a person calls the program that was started as argv0.
-// kubectl starts the file kubectl-NAME as its plugin NAME.
+// programName returns the name by which the user called the program. argv0 is the name of the executed file. kubectl
+// executes the file kubectl-NAME for its plugin NAME.
 func programName(argv0 string) string {
 	base := strings.TrimSuffix(filepath.Base(argv0), ".exe")
 	if strings.HasPrefix(base, "kubectl-crowsnest") || strings.HasPrefix(base, "kubectl_crowsnest") {
@@ -31,7 +31,7 @@ func programName(argv0 string) string {
 	return ownName
 }
 
-// pluginArgs returns the arguments to run. A plugin without a command scans the cluster.
+// pluginArgs returns the effective arguments. A kubectl plugin that is called without a command scans the cluster.
 func (c *cli) pluginArgs(args []string) []string {
 	if c.name != pluginName || len(args) > 0 && (args[0] == "" || args[0][0] != '-' || slices.Contains([]string{"-h", "--help", "-v", "--version"}, args[0])) {
 		return args
@@ -39,8 +39,8 @@ func (c *cli) pluginArgs(args []string) []string {
 	return append([]string{"scan", "--cluster"}, args...)
 }
 
-// rename replaces the name of the program in the help texts and examples of all commands by the
-// name with which it was called.
+// rename replaces the name of the program in all help texts and examples by the name by which the user called the
+// program.
 func (c *cli) rename(root *cobra.Command) {
 	if c.name == ownName {
 		return
@@ -57,7 +57,7 @@ func (c *cli) rename(root *cobra.Command) {
 	walk(root)
 }
 
-// inName replaces the name of the program in the command lines of a text.
+// inName replaces the name of the program in the commands that a text contains.
 func (c *cli) inName(root *cobra.Command, text string) string {
 	if c.name == ownName || root == nil {
 		return text
@@ -70,7 +70,7 @@ func (c *cli) inName(root *cobra.Command, text string) string {
 	return calls.ReplaceAllString(text, c.name+" $1")
 }
 
-// suggestion returns "; did you mean NAME?" for a probably misspelt name, otherwise "".
+// suggestion returns "; did you mean NAME?" if name is similar to one of names. Otherwise it returns "".
 func suggestion(name string, names []string) string {
 	if best := strictyaml.Closest(name, names); best != "" {
 		return "; did you mean " + best + "?"
@@ -111,13 +111,13 @@ func (c *cli) argumentError(err error) error {
 	return err
 }
 
-// pathBelowRoot returns the names of a command and its parents, except for the program.
+// pathBelowRoot returns the name of a command with the names of its parents, without the name of the program.
 func pathBelowRoot(cmd *cobra.Command) string {
 	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().CommandPath()+" ")
 }
 
-// meantFlag returns the hint "; did you mean --FLAG=ARG?" if arg, which was passed as an
-// argument, is an allowed value of a flag. Otherwise it returns "".
+// meantFlag returns the hint "; did you mean --FLAG=ARG?" if the argument arg is an allowed value of a flag. Otherwise
+// it returns "".
 func meantFlag(cmd *cobra.Command, arg string) string {
 	for _, flag := range []string{"config.file", "rules"} {
 		if cmd.Flags().Lookup(flag) != nil {
@@ -127,7 +127,7 @@ func meantFlag(cmd *cobra.Command, arg string) string {
 	return ""
 }
 
-// noSuchFlag adds to an error about an unknown flag the flag that was probably meant.
+// noSuchFlag adds a suggestion to an error about an unknown flag.
 func noSuchFlag(cmd *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok || len(unknown.GetSpecifiedName()) < 2 {

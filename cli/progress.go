@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// progressAfter is the time after which a command shows its progress.
+	// progressAfter is the time from the start of a command until it shows its progress.
 	progressAfter = 2 * time.Second
 	progressEvery = 500 * time.Millisecond
 )
 
-// progress shows on one line of a terminal what a long command does, how fast, and how much
-// time remains. It shows nothing if the output is not a terminal, or if the command ends within
+// progress shows the progress of a long command on one line of a terminal. The line contains the activity, the speed
+// and the remaining time. Nothing is shown if the output is not a terminal, or if the command ends within
 // progressAfter. It is safe for concurrent use.
 type progress struct {
 	w     io.Writer
@@ -25,15 +25,15 @@ type progress struct {
 	began time.Time
 	read  atomic.Int64 // number of bytes that were read
 	total atomic.Int64 // number of bytes to read; zero if unknown
-	// state, if set, returns the fraction that is done, from 0 to 1, and a text
+	// state returns the fraction of the work that is done, from 0 to 1, and a text about it. It may be nil.
 	state func() (done float64, text string)
 
 	stop  chan struct{}
 	ended sync.WaitGroup
 }
 
-// startProgress returns the progress of a command. The caller must call end before it prints
-// anything else. doing is a verb such as "reading".
+// startProgress starts to show the progress of a command. The caller must call end before it prints anything else.
+// doing is a verb such as "reading".
 func (c *cli) startProgress(doing string, state func() (float64, string)) *progress {
 	p := &progress{w: c.err, doing: doing, began: time.Now(), state: state, stop: make(chan struct{})}
 	if !isTerminal(c.err) || c.getenv("TERM") == "dumb" || c.liveOutput {
@@ -62,7 +62,7 @@ func (p *progress) run() {
 	}
 }
 
-// end erases the line. It may be called more than once.
+// end erases the line of progress. It may be called more than once.
 func (p *progress) end() {
 	select {
 	case <-p.stop:
@@ -72,8 +72,8 @@ func (p *progress) end() {
 	p.ended.Wait()
 }
 
-// countReading counts the bytes that are read from logs from now on. times is how often each of
-// them will be read.
+// countReading counts the bytes that are read from logs after the call. times is the number of times that each log will
+// be read.
 func (p *progress) countReading(logs []replay.Input, times int) {
 	for i := range logs {
 		p.total.Add(int64(times) * logs[i].Size)
@@ -116,7 +116,8 @@ func (p *progress) progressText(now time.Time) string {
 	return fmt.Sprintf("%s: %s of %s, %s/s%s", p.doing, bytesText(read), bytesText(total), bytesText(rate), timeLeft(float64(read)/float64(total), took))
 }
 
-// timeLeft returns the time that the rest takes at the same speed; "" if it is too early to say.
+// timeLeft returns the estimated remaining time, assuming constant speed. It returns "" if it is too early for an
+// estimate.
 func timeLeft(done float64, took time.Duration) string {
 	if done < 0.01 || done > 1 {
 		return ""

@@ -13,14 +13,14 @@ import (
 
 // Limits of texts in flags and arguments.
 const (
-	maxText  = 4096     // bytes of one text, such as a path
-	maxLine  = 64 << 10 // bytes of --line
-	maxTexts = 1000     // values of a repeatable flag
+	maxText  = 4096     // maximum length of one text, such as a path, in bytes
+	maxLine  = 64 << 10 // maximum length of --line in bytes
+	maxTexts = 1000     // maximum number of values of a repeatable flag
 )
 
 const year = 365 * 24 * time.Hour
 
-// number is a flag whose value is an integer between two limits. --help shows the limits.
+// number is a flag whose value is an integer between two limits. The help text shows the limits.
 type number[T int | int64] struct {
 	value    *T
 	min, max T
@@ -44,14 +44,14 @@ func (n *number[T]) Set(s string) error {
 	return nil
 }
 
-// period is a flag whose value is a duration between two limits. --help shows the limits. The
-// default may be outside them: 0 means that no duration is set.
+// period is a flag whose value is a duration between two limits. The help text shows the limits. The default may be
+// outside the limits. A default of 0 means that no duration is set.
 type period struct {
 	value    *time.Duration
 	min, max time.Duration
 }
 
-// periodVar sets value to the default and returns its flag. The lower limit is a second.
+// periodVar sets value to the default and returns a flag for it. The lower limit is one second.
 func periodVar(value *time.Duration, normal, high time.Duration) *period {
 	*value = normal
 	return &period{value: value, min: time.Second, max: high}
@@ -77,16 +77,16 @@ func (p *period) Set(s string) error {
 	return fmt.Errorf("use a duration from %s to %s, such as 30s or 1h30m", model.Duration(p.min), model.Duration(p.max))
 }
 
-// instant is a flag whose value is a time. If before is set, the value may also be a duration
-// before another time.
+// instant is a flag whose value is a time. If before is set, the value may also be a duration, which is subtracted from
+// another time.
 type instant struct {
 	text   string
 	at     time.Time
 	before *period
-	ago    time.Duration // duration before the other time; zero if at is the time
+	ago    time.Duration // duration that is subtracted from the other time; zero if at is the value
 }
 
-// newSince returns a flag whose default is the duration ago before another time.
+// newSince returns a flag for a start time. Its default is the duration ago before the end time.
 func newSince(ago time.Duration) *instant {
 	i := &instant{text: model.Duration(ago).String()}
 	i.before = periodVar(&i.ago, ago, 10*year)
@@ -129,8 +129,8 @@ func (i *instant) resolve(later time.Time) time.Time {
 	return i.at
 }
 
-// checkTexts limits the length and number of the values of flags, including those from
-// environment variables, and of arguments.
+// checkTexts checks the length and the number of arguments and of the values of flags, including values from
+// environment variables.
 func checkTexts(cmd *cobra.Command, args []string) error {
 	var errs []error
 	check := func(name, text string, limit int) {

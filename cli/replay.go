@@ -89,7 +89,7 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) (err err
 		opt := replay.ScanOptions{Lenient: !f.streams.strict, Now: now, Redactor: redact.New(nil)}
 		results[i], readErr = scan.Run(target, in.logs, opt)
 		if i == 0 || errs[1] == nil {
-			errs = append(errs, readErr) // the error is usually the same for each set
+			errs = append(errs, readErr) // the error is usually the same for each set, so it is kept once
 		}
 	}
 	in.progress.end()
@@ -105,8 +105,8 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) (err err
 	return checkInput(c.err, results[0].Report, in.account)
 }
 
-// printReplay prints the result of one set, or the differences between two sets. It does so
-// even if readErr says that some inputs could not be read.
+// printReplay prints the alerts of one rule set, or the differences between the alerts of two. It prints them even if
+// err says that some inputs could not be read.
 func (c *cli) printReplay(f replayFlags, targets []replay.Target, results []scan.Result, err error) error {
 	if len(results) == 1 {
 		return errors.Join(c.writeReplay(f, results[0]), err)
@@ -144,7 +144,7 @@ func (c *cli) writeReplay(f replayFlags, r scan.Result) error {
 			examples[a.Episode.Alert] = string(a.Episode.Line)
 		}
 	}
-	// Rates are not extrapolated from less than a day.
+	// A range shorter than a day counts as a day, so that rates are not extrapolated.
 	days := max(r.End.Sub(r.Start).Hours()/24, 1)
 	out := []replayedRule{}
 	for _, rule := range r.Rules {
@@ -235,7 +235,7 @@ func (f *lokiFlags) sourceConfig(now time.Time) (cfg loki.Config, rg loki.Range,
 	return cfg, rg, cfg.Validate()
 }
 
-// replayLoki runs one or two sets of rules over a range of Loki's history, which it reads once.
+// replayLoki replays a time range from Loki with one or two rule sets. It reads the range once for both.
 func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -276,7 +276,7 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 	results := make([]scan.Result, len(reports))
 	for i := range reports {
 		results[i].Report = reports[i]
-		results[i].Start = rg.From // rates are computed for the whole range
+		results[i].Start = rg.From // rates are computed for the whole range, not from the first line on
 	}
 	reportIgnored(c.err, reports[0])
 	return c.printReplay(f, targets, results, nil)
@@ -296,10 +296,10 @@ func (c *cli) replayTargets(f replayFlags) ([]replay.Target, error) {
 	return []replay.Target{target, previous}, err
 }
 
-// rangeProgress is the progress of reading a time range. It is safe for concurrent use.
+// rangeProgress is the progress in reading a time range. It is safe for concurrent use.
 type rangeProgress struct {
 	from, to time.Time
-	at       atomic.Int64 // time up to which was read, in nanoseconds
+	at       atomic.Int64 // time up to which the range was read, in nanoseconds since 1970
 	lines    atomic.Int64
 }
 
@@ -308,7 +308,7 @@ func (p *rangeProgress) setReached(t time.Time) {
 	p.at.Store(t.UnixNano())
 }
 
-// readPart returns the fraction of the range that was read, and up to when it was read.
+// readPart returns the fraction of the range that was read, and the time up to which it was read.
 func (p *rangeProgress) readPart() (done float64, where string) {
 	lines := p.lines.Load()
 	if lines == 0 {

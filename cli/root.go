@@ -1,5 +1,5 @@
-// Package cli implements the commands of crowsnest: their flags, output and exit codes. The
-// packages that it imports, such as daemon, do the work.
+// Package cli implements the commands of crowsnest, with their flags, output and exit codes. The packages that it
+// imports, such as daemon, do the actual work.
 package cli
 
 import (
@@ -25,7 +25,7 @@ const (
 	exitOK     = 0
 	exitFailed = 1 // the command failed, or its input is invalid
 	exitUsage  = 2
-	exitLint   = 3 // a lint finding with --lint-fatal
+	exitLint   = 3 // only with --lint-fatal; the lint found a problem
 )
 
 // Run executes one command line and returns its exit code. getenv returns the value of an
@@ -43,20 +43,20 @@ func Run(args []string, in io.Reader, out, errOut io.Writer, getenv func(string)
 type cli struct {
 	name   string // name by which the program was called
 	root   *cobra.Command
-	called *cobra.Command // command that was called, or the root; nil before the command line is parsed
+	called *cobra.Command // command that was called, or the root command; nil until the command line is parsed
 	in     io.Reader
-	out    io.Writer // for results only
-	err    io.Writer // for all other text
+	out    io.Writer // output for results only
+	err    io.Writer // output for all other text
 	getenv func(string) string
-	// started is set after the arguments are parsed. An earlier error is a usage error.
+	// started is set after the arguments were parsed. An error before that is a usage error.
 	started bool
-	// liveOutput says whether results appear on the terminal while they are found, so that a
-	// line of progress would disturb them.
+	// liveOutput says whether the command writes results to the terminal while it runs. A line of progress would
+	// disturb them.
 	liveOutput bool
-	// outlivesInterrupt says whether the process continues after the first Ctrl-C. That signal
-	// ends the other processes of a pipe, and what they wrote is then still reported.
+	// outlivesInterrupt says whether the process continues after the first Ctrl-C. Ctrl-C also ends the other processes
+	// of a shell pipeline, and the process must still report the lines that they wrote before.
 	outlivesInterrupt bool
-	collection        *daemon.Delay // delayed start of garbage collection
+	collection        *daemon.Delay // delay of the first garbage collection
 }
 
 type exitError struct {
@@ -75,7 +75,7 @@ func (e *exitError) Unwrap() error { return e.err }
 
 func exitCode(code int) error { return &exitError{code: code} }
 
-// usageErrorf returns an error about wrong arguments, which ends the program with exitUsage.
+// usageErrorf returns an error about wrong arguments. The program then exits with exitUsage.
 func usageErrorf(format string, args ...any) error {
 	return &exitError{code: exitUsage, err: fmt.Errorf(format, args...)}
 }
@@ -125,7 +125,7 @@ func newRoot(c *cli) *cobra.Command {
 			return nil
 		},
 	}
-	root.DisableSuggestions = true // argumentError adds the suggestions
+	root.DisableSuggestions = true // argumentError adds suggestions instead
 	root.SetFlagErrorFunc(noSuchFlag)
 	root.SetVersionTemplate(version.Print("crowsnest") + "\n")
 	root.SetIn(c.in)
@@ -157,8 +157,8 @@ func newRoot(c *cli) *cobra.Command {
 //go:embed help
 var helpTexts embed.FS
 
-// addHelp sets the long help texts and the examples of a command and its subcommands to those of
-// the files help/COMMAND.txt. A line "Examples:" separates the two.
+// addHelp sets the long help text and the examples of a command and of its subcommands. They come from the files
+// help/COMMAND.txt, in which a line "Examples:" separates them.
 func addHelp(cmd *cobra.Command) {
 	file := "help/" + strings.ReplaceAll(pathBelowRoot(cmd), " ", "_") + ".txt"
 	if data, err := helpTexts.ReadFile(file); err == nil {
@@ -203,7 +203,7 @@ func commandNames(cmd *cobra.Command) (out []string) {
 	return out
 }
 
-// bindEnv sets the flags that are not on the command line from their environment variables.
+// bindEnv sets flags from their environment variables, unless the flags are on the command line.
 func (c *cli) bindEnv(cmd *cobra.Command) error {
 	var errs []error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -244,11 +244,11 @@ func (o *oneOf) String() string { return o.value }
 
 func (o *oneOf) Type() string { return strings.Join(o.allowed, "|") }
 
-// completeValues lets shells complete the values of flags that have a fixed set of values.
+// completeValues enables shell completion for flags that have a fixed set of values.
 func completeValues(cmd *cobra.Command) {
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if o, ok := f.Value.(*oneOf); ok {
-			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(o.allowed, cobra.ShellCompDirectiveNoFileComp)) // returns an error only if a function is already registered
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(o.allowed, cobra.ShellCompDirectiveNoFileComp)) // can fail only if a function is already registered
 		}
 	})
 	for _, sub := range cmd.Commands() {

@@ -20,14 +20,14 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// shippedRules is used instead of a path and names the packs in the program. A folder with that
-// name can be written as ./shipped.
+// shippedRules is the value of --rules that means the packs embedded in the program. A folder with the same name can be
+// written as ./shipped.
 const shippedRules = "shipped"
 
 type ruleFlags struct {
 	paths     []string
 	overrides []string
-	// namespaces are the values of --infrastructure-namespaces.
+	// namespaces contains the values of --infrastructure-namespaces.
 	namespaces []string
 }
 
@@ -68,10 +68,10 @@ func (f *ruleFlags) trustedNamespaces() (*namespaces.Set, error) {
 	return set, nil
 }
 
-// load loads the chosen rules. The shipped packs are loaded without tests.
+// load loads the selected rules. The shipped packs are loaded without their tests.
 func (f *ruleFlags) load(c *cli) (*rules.Set, error) { return f.loadFrom(c, withoutTests) }
 
-// loadWithTests loads the chosen rules with their tests, for commands that show tests.
+// loadWithTests loads the selected rules with their tests, for commands that run or show tests.
 func (f *ruleFlags) loadWithTests(c *cli) (*rules.Set, error) { return f.loadFrom(c, loader.Shipped) }
 
 func (f *ruleFlags) loadFrom(c *cli, shipped shippedFiles) (*rules.Set, error) {
@@ -86,12 +86,12 @@ func (f *ruleFlags) loadFrom(c *cli, shipped shippedFiles) (*rules.Set, error) {
 	return set, err
 }
 
-// shippedFiles is a function that returns the shipped packs, in the form that a command needs.
+// shippedFiles returns the shipped packs, with or without their tests.
 type shippedFiles func() ([]rules.File, error)
 
 func withoutTests() ([]rules.File, error) { return loader.ShippedWithoutTests(), nil }
 
-// loadRules loads packs and overrides. It warns about names in rules that no line can have.
+// loadRules loads packs and overrides. It warns about label names in rules that no line can have.
 func (c *cli) loadRules(paths []string, shipped shippedFiles) (*rules.Set, error) {
 	files, problems := c.readRules(paths, shipped)
 	set, err := buildRules(files, problems)
@@ -99,7 +99,7 @@ func (c *cli) loadRules(paths []string, shipped shippedFiles) (*rules.Set, error
 		return nil, err
 	}
 	for _, w := range set.Warnings {
-		if w.Check == "unknown-name" { // such a name would silently change the result
+		if w.Check == "unknown-name" { // such a name would change the result without an error
 			fmt.Fprintln(c.err, w.String())
 		}
 	}
@@ -122,8 +122,8 @@ func newTarget(set *rules.Set) (replay.Target, error) {
 	return replay.Target{Set: set, Program: program}, nil
 }
 
-// buildRules builds a rule set from files. The error has the problems of the rules, and the
-// errors of reading the files.
+// buildRules builds a rule set from files. The error contains the problems of the rules and the problems from reading
+// the files.
 func buildRules(files []rules.File, problems rules.Problems) (*rules.Set, error) {
 	docs, found := loader.ParseFiles(files)
 	set, more := loader.BuildSet(docs, rules.Options{})
@@ -134,8 +134,8 @@ func buildRules(files []rules.File, problems rules.Problems) (*rules.Set, error)
 	return set, nil
 }
 
-// readRules reads the packs and overrides at paths. A path is a file, a folder, "-" for
-// standard input, or shippedRules for the shipped packs.
+// readRules reads the packs and overrides at paths. A path is a file, a folder, "-" for standard input, or
+// shippedRules.
 func (c *cli) readRules(paths []string, shipped shippedFiles) (files []rules.File, problems rules.Problems) {
 	var named []string
 	for i, p := range paths {

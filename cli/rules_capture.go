@@ -88,7 +88,7 @@ func (c *cli) capture(ctx context.Context, f captureFlags, about string) error {
 	return c.reportCaptured(f, files, r, test)
 }
 
-// packFiles returns the pack to change, or else the packs of --rules, or the shipped packs.
+// packFiles returns the pack that the command changes or, if there is none, the packs of --rules or the shipped packs.
 func (f *captureFlags) packFiles(c *cli) ([]rules.File, error) {
 	paths := f.rules.chosenPacks()
 	if f.write != "" {
@@ -104,7 +104,7 @@ func (f *captureFlags) packFiles(c *cli) ([]rules.File, error) {
 	return files, nil
 }
 
-// episodeOf returns the episode and its rule. Without a rule the command ends with the error.
+// episodeOf returns the episode and its rule. If the rule is unknown, it returns an error.
 func (c *cli) episodeOf(ctx context.Context, f captureFlags, set *rules.Set, about string) (capture.Episode, *rules.Rule, error) {
 	if len(f.fromLogs) > 0 {
 		return c.episodeOfLogs(ctx, f, set, about)
@@ -157,7 +157,7 @@ func (c *cli) writeCaptured(f captureFlags, test capture.Test, data []byte) erro
 	return nil
 }
 
-// replaceFile replaces a file atomically. It follows links and preserves the permissions.
+// replaceFile replaces a file atomically. It follows symbolic links and keeps the permissions of the file.
 func replaceFile(path string, data []byte) error {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -181,7 +181,7 @@ func replaceFile(path string, data []byte) error {
 	return nil
 }
 
-// reportCaptured reports on stderr whether the new test passes. files contain the test.
+// reportCaptured writes to stderr whether the new test passes. files contain the test.
 func (c *cli) reportCaptured(f captureFlags, files []rules.File, old *rules.Rule, test capture.Test) error {
 	overrides, problems := c.readRules(f.rules.overrides, loader.Shipped)
 	set, err := buildRules(slices.Concat(files, overrides), problems)

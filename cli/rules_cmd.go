@@ -34,7 +34,7 @@ func newRulesList(c *cli) *cobra.Command {
 		Use: "list", Short: "List the effective rules", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			load := f.load
-			if output.value == "json" { // the JSON document contains the number of tests
+			if output.value == "json" { // the JSON output contains the number of tests, so the tests are needed
 				load = f.loadWithTests
 			}
 			set, err := load(c)

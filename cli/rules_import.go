@@ -110,7 +110,7 @@ func needsFolder(packs []importer.Pack) error {
 	return fmt.Errorf("the rules need %d packs, because a pack has at most %d KiB: name a folder with --rules-out", len(packs), rules.MaxFileBytes>>10)
 }
 
-// writePacks writes one pack to a file, or any number to a folder.
+// writePacks writes one pack to a file, or any number of packs to a folder.
 func writePacks(path string, packs []importer.Pack) error {
 	info, err := os.Stat(path)
 	folder := err == nil && info.IsDir() || strings.HasSuffix(path, string(filepath.Separator))
@@ -169,7 +169,7 @@ func readSample(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, importer.MaxSampleBytes))
 }
 
-// tryRules checks and tests a generated pack, and returns which rules fail.
+// tryRules checks and tests a generated pack, and returns the rules that fail.
 func tryRules(pack []byte) (importer.Trial, error) {
 	const name = "imported.yaml"
 	trial := importer.Trial{Failed: map[string]string{}, Warned: map[string][]string{}}
@@ -217,7 +217,7 @@ func problemText(p strictyaml.Problem) string {
 	return p.Message + "; " + p.Fix
 }
 
-// alertLines returns the alert of the rule that contains each line of a pack, by line number.
+// alertLines returns, for each line of a pack, the alert name of the rule that contains the line.
 func alertLines(pack []byte) map[int]string {
 	out := map[int]string{}
 	n, alert := 0, ""

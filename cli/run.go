@@ -58,10 +58,10 @@ func flagValues(cmd *cobra.Command) map[string]string {
 }
 
 func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
-	// The reader of standard output or of the log may disappear (journald does during a
-	// restart). Writes then fail without ending the process.
+	// The reader of standard output or of the log may exit, as journald does during a restart. Writes must then fail
+	// without ending the process.
 	signal.Ignore(syscall.SIGPIPE)
-	// Catch signals before loading, so that no signal is lost or ends the process.
+	// Signals are caught before the rules are loaded, so that none is lost or ends the process.
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
@@ -76,7 +76,7 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 			log.Debug().Err(err).Msg("the pages of the program file stay in memory")
 		}
 	}
-	free(daemon.ReleaseProgram) // memory that was used to initialize packages
+	free(daemon.ReleaseProgram) // frees memory that only the initialization of packages needed
 	cfg, err := config.Read(f.config)
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 		return err
 	}
 	c.collection.End()
-	// An earlier limit would make loading rules take half as much time again.
+	// The limit is set only now, because an earlier limit would slow down the loading of rules by half.
 	free(func() error { return daemon.LimitMemory(c.getenv, cfg.Limits) })
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -108,7 +108,7 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 	return d.Run(ctx)
 }
 
-// handleSignals reloads on SIGHUP and stops on other signals, until the result is called.
+// handleSignals reloads on SIGHUP and stops the daemon on other signals, until the returned function is called.
 func handleSignals(log zerolog.Logger, signals <-chan os.Signal, d *daemon.Daemon, stop context.CancelFunc) func() {
 	done := make(chan struct{})
 	go func() {
@@ -120,7 +120,7 @@ func handleSignals(log zerolog.Logger, signals <-chan os.Signal, d *daemon.Daemo
 			case sig := <-signals:
 				switch {
 				case sig == syscall.SIGHUP:
-					_ = d.Reload(context.Background()) // Reload logs the error
+					_ = d.Reload(context.Background()) // Reload logs its error
 				case stopping:
 					log.Error().Msg("second signal: exiting immediately without saving the state")
 					os.Exit(exitFailed) //nolint:revive // deferred calls could block

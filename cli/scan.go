@@ -145,7 +145,7 @@ func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, targ
 	err = c.conclude(report, in.account, f.exitCode)
 	if unread != nil {
 		if code := new(exitError); errors.As(err, &code) {
-			err = nil // the exit code for alerts would hide that some logs were not read
+			err = nil // the exit code that means alerts would hide that some logs were not read
 		}
 		err = errors.Join(err, unread)
 	}
@@ -155,7 +155,7 @@ func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, targ
 	return err
 }
 
-// scanOptions returns the options of the scan. With --hits, the scan writes hits to hits.
+// scanOptions returns the options of the scan. With --hits, the scan also writes the hits to hits.
 func (f *scanFlags) scanOptions(hits *show.Hits) replay.ScanOptions {
 	opt := replay.ScanOptions{Lenient: !f.streams.strict, UntilEOF: f.untilEOF, Now: time.Now()}
 	if f.redact {
@@ -208,7 +208,7 @@ func parseLabels(pairs []string) (matcher.Labels, error) {
 	return labels, nil
 }
 
-// scanFollow prints hits or alerts while lines are written, until a signal or the end.
+// scanFollow prints hits or alerts while log lines are being written, until a signal arrives or all logs have ended.
 func (c *cli) scanFollow(ctx context.Context, f scanFlags, args []string, target replay.Target) error {
 	labels, err := parseLabels(f.streams.labels)
 	if err != nil {
@@ -216,8 +216,8 @@ func (c *cli) scanFollow(ctx context.Context, f scanFlags, args []string, target
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	// A later signal ends the process at once. The delay is needed because some programs send
-	// the first signal twice.
+	// A second signal ends the process immediately. The delay of one second is needed because some programs send the
+	// first signal twice.
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })()
 	out := bufio.NewWriterSize(c.out, 64<<10)
 	hits := &show.Hits{W: out, Form: f.output.value, Asides: f.asides}
@@ -270,12 +270,12 @@ func (c *cli) scanFollow(ctx context.Context, f scanFlags, args []string, target
 	return nil
 }
 
-// alertPrinter returns a function that prints an alert when it fires and when it resolves.
+// alertPrinter returns a function that prints an alert once when it fires and once when it resolves.
 func (c *cli) alertPrinter(out *bufio.Writer, form string) func(episodes.Episode) {
 	style, first := show.Style{Color: c.colors(c.out)}, true
 	return func(e episodes.Episode) {
 		if form == "jsonl" {
-			_ = show.AlertLine(out, replay.Alert{Episode: e, Fired: e.FiredAt}) // Flush returns the error of the write
+			_ = show.AlertLine(out, replay.Alert{Episode: e, Fired: e.FiredAt}) // Flush returns the error from writing
 			return
 		}
 		if !first {

@@ -87,7 +87,7 @@ func (f *clusterFlags) kubeconfigFiles(getenv func(string) string) []string {
 	return files
 }
 
-// clusterInput is the download of a cluster. It is empty if files are read instead.
+// clusterInput is the downloaded data of a cluster. It is empty if files are read instead.
 type clusterInput struct {
 	*cluster.Snapshot
 	title string
@@ -95,8 +95,8 @@ type clusterInput struct {
 	end   time.Time
 }
 
-// fromCluster downloads the logs of a cluster into the temporary folder of find, and sets in
-// find the functions for their labels and names.
+// fromCluster downloads the logs of a cluster into the temporary folder of find. It also sets the functions in find
+// that return labels and names of the downloaded logs.
 func (c *cli) fromCluster(ctx context.Context, f clusterFlags, set *rules.Set, find *inputs.Options) (*clusterInput, error) {
 	now := time.Now()
 	in := &clusterInput{dir: filepath.Join(find.Unpack, "cluster"), end: now}
@@ -137,8 +137,8 @@ func (c *cli) fromCluster(ctx context.Context, f clusterFlags, set *rules.Set, f
 	return in, nil
 }
 
-// prepareReading sets the options for reading a download. In it all labels of a container are
-// known, and all lines until the end of the range are present.
+// prepareReading sets the options for reading downloaded logs. All labels of a downloaded container are known, and all
+// lines up to the end of the range are present.
 func (in *clusterInput) prepareReading(logs []replay.Input, opt *replay.ScanOptions) {
 	if in.dir == "" {
 		return
@@ -149,7 +149,7 @@ func (in *clusterInput) prepareReading(logs []replay.Input, opt *replay.ScanOpti
 	opt.End, opt.UntilEOF = in.end, true
 }
 
-// readError returns an error if a part of the cluster that should have been read was not.
+// readError returns an error if a part of the cluster that should have been read was not read.
 func (in *clusterInput) readError() error {
 	switch {
 	case in.Err != nil:

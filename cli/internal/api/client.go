@@ -35,7 +35,7 @@ var ErrAddress = errors.New("not a URL")
 // Client queries one daemon. It is safe for concurrent use.
 type Client struct {
 	base *url.URL
-	file string // file with http_config; "" for none
+	file string // path of a file with http_config; "" means no file
 	http *http.Client
 }
 
@@ -61,8 +61,7 @@ func New(address, httpConfig string) (*Client, error) {
 // Address returns the address of the daemon without credentials, to show to people.
 func (c *Client) Address() string { return c.base.Redacted() }
 
-// Get returns the data of an endpoint of the API, such as "alerts". Its errors say what the
-// caller can do about them.
+// Get returns the data of an endpoint of the API, such as "alerts". Its error messages say what the caller can do.
 func (c *Client) Get(ctx context.Context, path string, query url.Values) ([]byte, error) {
 	u := c.base.JoinPath("/api/v1/", path)
 	u.RawQuery = query.Encode()
@@ -112,7 +111,7 @@ func (c *Client) decodeData(res *http.Response, body []byte) ([]byte, error) {
 			fix = "it refuses the credentials of " + c.file
 		}
 		return nil, fmt.Errorf("the daemon at %s requires authentication (%s): %s", c.Address(), res.Status, fix)
-	case http.StatusServiceUnavailable, http.StatusMisdirectedRequest: // the daemon itself sends these statuses with a text
+	case http.StatusServiceUnavailable, http.StatusMisdirectedRequest: // with these statuses, the daemon sends a text that explains the problem
 		return nil, fmt.Errorf("the daemon at %s refused the request (%s): %s", c.Address(), res.Status, text.Shorten(redact.Sanitise(string(body)), 300))
 	}
 	return nil, fmt.Errorf("the response of %s is not from crowsnest: %s", c.Address(), res.Status)

@@ -23,18 +23,18 @@ import (
 	"crowsnest/rules/selector"
 )
 
-// Episode contains the lines of an episode that its rule matched. The lines are redacted.
+// Episode contains the lines of an episode that its rule matched. The lines must be redacted.
 type Episode struct {
 	Alert string
 	// Labels are the labels of the alert.
 	Labels map[string]string
-	// Fired reports whether the alert fired. If not, the episode ended before it could fire.
+	// Fired reports whether the alert fired. If it is false, the episode ended before the alert could fire.
 	Fired bool
 	// Reason is the reason why the episode ended; "" if it is open.
 	Reason episodes.Reason
 	Began  time.Time
 	Lines  []Line // lines ordered by time
-	// Notes are sentences for people about how Lines differ from the original lines.
+	// Notes contains sentences for people about differences between Lines and the original lines.
 	Notes []string
 }
 
@@ -55,12 +55,12 @@ type Test struct {
 	Notes   []string
 }
 
-// enough is the number of lines up to which a test keeps lines without effect.
+// enough is the maximum number of lines of a test that is not shortened.
 const enough = 12
 
-// Make returns the test of an episode. With falsePage the test expects that the rule does not
-// fire; otherwise it expects what happened in the episode. If the lines do not explain the
-// episode, the error says what is missing.
+// Make returns the test of an episode. With falsePage, the test expects that the rule does not fire. Otherwise the test
+// expects the alerts of the episode. If the lines do not make the rule fire as in the episode, Make returns an error
+// that says what is missing.
 func Make(r *rules.Rule, ep Episode, falsePage bool) (Test, error) {
 	if len(ep.Lines) == 0 {
 		return Test{}, errors.New("no line of the episode is known; capture it from its logs with --from-logs")
@@ -97,12 +97,11 @@ type maker struct {
 	notes []string
 }
 
-// keptLabels are the labels of streams that every test states, besides those that the rule
-// uses.
+// keptLabels are the stream labels that every test contains, in addition to the labels that the rule uses.
 var keptLabels = []string{"namespace", "pod", "container", "node", "cluster", "unit", "identifier", "transport", "component", "app"}
 
-// completeLabels removes the labels that have no meaning for rules, and adds those that the
-// rule needs but the input does not state.
+// completeLabels removes the labels that no rule can use, and adds the labels that the rule needs but the input does
+// not contain.
 func (m *maker) completeLabels() {
 	keep := slices.Concat(keptLabels, m.rule.By)
 	for s := range m.rule.Selectors() {
@@ -136,8 +135,8 @@ func (m *maker) completeLabels() {
 	}
 }
 
-// safeText returns s as a text that can be written into a test. The result is valid UTF-8, and
-// does not contain the template that tests replace.
+// safeText returns s in a form that can be written into a test. The result is valid UTF-8, and does not contain the
+// template that tests replace by a number.
 func safeText(s string) string {
 	return strings.ReplaceAll(redact.Sanitise(strings.ToValidUTF8(s, "?")), "{{", "{ {")
 }
@@ -153,11 +152,11 @@ func conditionValue(c selector.Matcher) (string, bool) {
 
 type outcome struct {
 	fired     bool
-	at        time.Duration // time after which the rule fires
-	endsAfter time.Duration // time after which the alert ends; zero if it does not end
+	at        time.Duration // time from the first line until the rule fires
+	endsAfter time.Duration // time from the first line until the alert ends; zero if the alert does not end
 	reason    episodes.Reason
 	labels    map[string]string
-	others    bool // whether alerts with other keys fire too
+	others    bool // whether the rule also fires for other keys
 }
 
 func (m *maker) runRule(lines []Line, unit time.Duration) (o outcome, err error) {
@@ -182,8 +181,7 @@ func (m *maker) runRule(lines []Line, unit time.Duration) (o outcome, err error)
 	return o, nil
 }
 
-// isOwnAlert reports whether an alert of the test is the captured alert. Labels that only one
-// of the two has are not compared.
+// isOwnAlert reports whether an alert in the test is the captured alert. It compares only labels that both alerts have.
 func (m *maker) isOwnAlert(e episodes.Episode) bool {
 	for _, name := range m.rule.By {
 		if a, b := safeText(m.ep.Labels[name]), safeText(e.Labels[name]); a != "" && b != "" && a != b {
@@ -193,11 +191,11 @@ func (m *maker) isOwnAlert(e episodes.Episode) bool {
 	return !e.Overflow
 }
 
-// maxRuns is the maximum number of times that shrink runs the rule.
+// maxRuns is the maximum number of times that the rule is run to find lines without effect.
 const maxRuns = 300
 
-// dropNeedless removes lines that do not change when the alert fires and ends. others says
-// whether alerts with other keys may fire.
+// dropNeedless removes lines whose removal does not change when the alert fires and ends. others says whether alerts
+// with other keys may also fire.
 func (m *maker) dropNeedless(lines []Line, unit time.Duration, others bool) []Line {
 	runs := 0
 	same := func(l []Line) bool {
@@ -275,8 +273,8 @@ func (m *maker) newTest(lines []Line, unit time.Duration) rules.Test {
 	return t
 }
 
-// mergeRepeat merges in into the input p before it, if both have the same line and the
-// distances in time are equal. It reports whether it did.
+// mergeRepeat merges the input in into the previous input p if both have the same line and the time between repetitions
+// stays equal. It reports whether it merged them.
 func mergeRepeat(p, in *rules.Input) bool {
 	if p.Text != in.Text || !maps.Equal(p.Labels, in.Labels) {
 		return false
@@ -340,7 +338,7 @@ func roundUp(d time.Duration) time.Duration { return (d + time.Second - 1).Trunc
 
 func byTime(a, b Line) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) }
 
-// YAML returns the test as an item of a list, line by line, without indentation.
+// YAML returns the lines of the test as an item of a YAML list, without indentation.
 func (t *Test) YAML() []string {
 	out := []string{"- name: " + plainYAML(t.Name), "  stream: " + labelsYAML(t.Stream), "  input:"}
 	for _, in := range t.Input {
@@ -391,7 +389,7 @@ func labelsYAML(values map[string]string) string {
 	return "{" + strings.Join(out, ", ") + "}"
 }
 
-// byImportance compares names of labels. Names that say where something is come first.
+// byImportance compares names of labels. Names that state where a failure is come first.
 func byImportance(a, b string) int {
 	rank := func(name string) int {
 		if k := slices.Index([]string{"alertname", "namespace", "pod", "container"}, name); k >= 0 {
@@ -405,7 +403,7 @@ func byImportance(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// plainYAML returns s without quotes if every YAML parser reads it as this text.
+// plainYAML returns s unquoted if every YAML parser reads the result as the string s, and quoted otherwise.
 func plainYAML(s string) string {
 	if s == "" || strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./") != "" || !isPlainLetter(s[0]) ||
 		slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(s)) {

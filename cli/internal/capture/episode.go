@@ -18,10 +18,10 @@ import (
 	"crowsnest/web"
 )
 
-// Fetched is what the daemon knows about an episode.
+// Fetched contains the daemon's data about an episode.
 type Fetched struct {
 	Timeline web.Timeline
-	// Rule is the text of the rule that the daemon runs; "" if the daemon does not return it.
+	// Rule is the source of the rule that the daemon runs. It is "" if the daemon does not return it.
 	Rule    string
 	streams []map[string]string
 }
@@ -33,7 +33,7 @@ func Fetch(get func(path string) ([]byte, error), fingerprint string) (Fetched, 
 	if err := decode(get, "episodes/"+fingerprint+"/timeline", &f.Timeline); err != nil {
 		return f, fmt.Errorf("%w; capture it from its logs with --from-logs", err)
 	}
-	// The rule of the test does not know the labels that are added for receivers.
+	// Remove the labels that are added for receivers, because the rule of the test does not set them.
 	e := &f.Timeline.Episode
 	maps.DeleteFunc(e.Labels, func(name, _ string) bool { _, external := f.Timeline.ExternalLabels[name]; return external })
 	if e.EndsAt != nil && e.First == "" && e.Line == "" {
@@ -73,8 +73,8 @@ func decode(get func(path string) ([]byte, error), path string, into any) error 
 	return nil
 }
 
-// Episode returns the episode of r with the lines that the daemon knows: those that opened and
-// ended it, and the newest one.
+// Episode returns the episode with those lines that the daemon keeps. These are the lines that opened and ended the
+// episode, and the newest line.
 func (f *Fetched) Episode(r *rules.Rule) Episode {
 	e := f.Timeline.Episode
 	out := Episode{Alert: e.Alert, Labels: e.Labels, Fired: e.FiredAt != nil, Reason: e.Reason, Began: e.StartsAt}
@@ -120,7 +120,7 @@ func (f *Fetched) Episode(r *rules.Rule) Episode {
 	return out
 }
 
-// maxCopies is the maximum number of copies that replace lines which the daemon does not keep.
+// maxCopies is the maximum number of copies of a line that stand for lines which the daemon does not keep.
 const maxCopies = 200
 
 func spreadTimes(first, last time.Time, n int, add func(time.Time)) {
@@ -133,9 +133,9 @@ func spreadTimes(first, last time.Time, n int, add func(time.Time)) {
 	}
 }
 
-// streamLabels returns the labels of the stream that log describes, such as "namespace default,
-// pod web-0". If a source reads such a stream, they are the labels of the source; otherwise
-// they are those of the text and of the alert.
+// streamLabels returns the labels of the stream that log describes, such as "namespace default, pod web-0". If a source
+// of the daemon reads such a stream, the result is the labels of that stream. Otherwise it combines the labels in log
+// with the labels of the alert.
 func (f *Fetched) streamLabels(log string, alert map[string]string) map[string]string {
 	log, _, _ = strings.Cut(log, " and ")
 	stated := map[string]string{}
@@ -168,7 +168,7 @@ func valuesAgree(stated, labels map[string]string) bool {
 	return true
 }
 
-// maxLines limits the first lines of an episode that are kept, and also the newest lines.
+// maxLines is the maximum number of first lines of an episode that are kept, and also of newest lines.
 const maxLines = 400
 
 // Logs are recorded logs.
@@ -179,8 +179,8 @@ type Logs struct {
 	Options replay.ScanOptions
 }
 
-// Episode returns the first alert of the logs whose name or fingerprint is about, and its rule.
-// It reads the logs twice. The error also names the logs that could not be read.
+// Episode returns the first alert in the logs whose name or fingerprint is about, and the rule of the alert. It reads
+// the logs twice. The error also names the logs that could not be read.
 func (l *Logs) Episode(about string) (ep Episode, of *rules.Rule, err error) {
 	report, readErr := replay.Scan(l.Set, l.Program, l.Inputs, l.Options)
 	k := slices.IndexFunc(report.Alerts, func(a replay.Alert) bool {
@@ -220,7 +220,7 @@ func (l *Logs) Episode(about string) (ep Episode, of *rules.Rule, err error) {
 	return ep, e.Rule, readErr
 }
 
-// sharesPlace reports whether no label of the place differs that alert and stream both have.
+// sharesPlace reports whether the alert and the stream have the same values for all place labels that both have.
 func sharesPlace(alert, stream map[string]string) bool {
 	for _, name := range []string{"cluster", replay.FileLabel} {
 		if a, b := alert[name], stream[name]; a != "" && b != "" && a != b {
@@ -230,7 +230,7 @@ func sharesPlace(alert, stream map[string]string) bool {
 	return true
 }
 
-// sharesKey reports whether no value of the key differs that alert and hit both have.
+// sharesKey reports whether the alert and the hit have the same values for all key labels that both have.
 func sharesKey(alert map[string]string, h matcher.Hit) bool {
 	key := h.Rule.By
 	switch h.Part {
@@ -247,7 +247,7 @@ func sharesKey(alert map[string]string, h matcher.Hit) bool {
 	return true
 }
 
-// sortDistinct sorts lines by time and drops those that several parts of the rule matched.
+// sortDistinct sorts lines by time and removes duplicates. A line is duplicate if several parts of the rule matched it.
 func sortDistinct(all []Line) []Line {
 	slices.SortStableFunc(all, byTime)
 	return slices.CompactFunc(all, func(a, b Line) bool {

@@ -32,7 +32,7 @@ func Find(getenv func(string) string) (string, error) {
 	return bin, nil
 }
 
-// amConfig has a receiver that notifies nobody; alerts are visible on the page of Alertmanager.
+// amConfig is a configuration with a receiver that notifies nobody. Alerts are visible on Alertmanager's pages.
 const amConfig = `route: {receiver: demo, group_by: [alertname], group_wait: 1s, group_interval: 5s, repeat_interval: 1h}
 receivers: [{name: demo}]
 `
@@ -43,7 +43,7 @@ type Alertmanager struct {
 	log  string // path of the log file
 	stop context.CancelFunc
 	done chan struct{} // closed when the process has ended
-	err  error         // result of the process; valid after done is closed
+	err  error         // error with which the process ended; valid after done is closed
 }
 
 // StartAlertmanager starts the program bin on a free local port, with its files in dir, and
@@ -76,7 +76,8 @@ func StartAlertmanager(ctx context.Context, bin, dir string) (*Alertmanager, err
 	cmd.WaitDelay = 2 * time.Second
 	started := make(chan error, 1)
 	go func() {
-		// The kernel sends Pdeathsig when the thread that started the child ends.
+		// Lock the goroutine to its thread, because the kernel sends Pdeathsig when the thread that started the child
+		// ends.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer out.Close()
@@ -118,7 +119,7 @@ func (am *Alertmanager) waitReady(ctx context.Context) error {
 	}
 }
 
-// Stop ends the Alertmanager and waits until the process has ended.
+// Stop stops the Alertmanager and waits until the process has ended.
 func (am *Alertmanager) Stop() {
 	am.stop()
 	<-am.done
@@ -150,18 +151,17 @@ func freeAddr() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// awaited is an alert that must arrive at an Alertmanager, or that must resolve there.
+// awaited is an alert that must fire in an Alertmanager, and possibly resolve there.
 type awaited struct {
 	Expected
-	ends    bool // whether the alert must resolve
+	ends    bool // whether the alert must also resolve
 	arrived bool
 	done    bool
 }
 
-// Await returns nil once every alert that the stories expect has arrived at the Alertmanager,
-// and every alert that must resolve has resolved there. It returns an error if an alert arrives
-// that no story expects, or if ctx ends. Every eight seconds it passes to say a sentence about
-// the missing alerts.
+// Await returns nil when every expected alert of the stories has arrived at the Alertmanager, and every alert that must
+// resolve has resolved there. It returns an error if an alert arrives that no story expects, or if ctx ends. Every
+// eight seconds it calls say with a sentence about the missing alerts.
 func (am *Alertmanager) Await(ctx context.Context, stories []Story, say func(sentence string)) error {
 	var all []awaited
 	for _, s := range stories {
@@ -218,8 +218,8 @@ func (am *Alertmanager) activeAlerts(ctx context.Context) (out []map[string]stri
 	return out, err
 }
 
-// noteActive marks the awaited alerts that are active. It returns the active alerts that nobody
-// expects, except for alerts of crowsnest about itself.
+// noteActive marks the awaited alerts that are active. It returns the active alerts that no story expects, except
+// crowsnest's alerts about itself.
 func noteActive(all []awaited, active []map[string]string) (strange []string) {
 	for i := range all {
 		a := &all[i]

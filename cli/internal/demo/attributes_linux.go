@@ -2,8 +2,8 @@ package demo
 
 import "syscall"
 
-// attributes returns attributes with which the child is killed when this process dies. The
-// child also does not receive Ctrl-C from the terminal, so that Stop can end it in order.
+// attributes returns attributes that make the kernel kill the child when this process dies. They also keep a Ctrl-C in
+// the terminal from the child, so that Stop can stop it in order.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }

@@ -21,18 +21,18 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// base is the time at which each story begins.
+// base is the recorded time at which each story begins.
 var base = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Story is one recorded incident.
 type Story struct {
 	Name string
-	// Now is the offset at which the live part of the replay starts.
+	// Now is the offset from the start at which the live part of the replay begins.
 	Now time.Duration
 	// End is the offset of the last event.
 	End   time.Duration
-	Fires []Expected // every alert that fires at any time
-	// Resolves are the alerts that have resolved at the end.
+	Fires []Expected // all alerts that fire during the story
+	// Resolves contains the alerts that must have resolved at the end.
 	Resolves []Expected
 	lines    []line
 }
@@ -41,9 +41,9 @@ type Story struct {
 type Expected map[string]string
 
 type line struct {
-	at   time.Duration // time after base
-	file string        // path below the folder of pod logs
-	rest []byte        // text after the time, including the newline
+	at   time.Duration // offset of the line from base
+	file string        // path of the log relative to the folder of pod logs
+	rest []byte        // text of the line after its time, including the newline
 }
 
 type expectFile struct {
@@ -105,8 +105,8 @@ func addExpected(list, more []Expected) []Expected {
 	return list
 }
 
-// dropCovered removes alerts whose labels are a part of those of another alert, because two
-// checkpoints may describe one alert differently.
+// dropCovered removes an alert if its labels are a subset of the labels of another alert. This occurs because two
+// checkpoints may describe one alert with different labels.
 func dropCovered(list []Expected) []Expected {
 	return slices.DeleteFunc(slices.Clone(list), func(e Expected) bool {
 		return slices.ContainsFunc(list, func(o Expected) bool { return len(o) > len(e) && e.coversLabels(o) })
@@ -148,13 +148,13 @@ type due struct {
 	when time.Time
 }
 
-// Play contains the log lines of several stories, shifted to the same present time.
+// Play contains the log lines of several stories, shifted so that all stories are at their Now at the same time.
 type Play struct {
 	dir            string
 	played, future []due
 }
 
-// NewPlay prepares to write the logs of the stories below dir, with now as the present time.
+// NewPlay prepares to write the logs of the stories below dir. now is the time at which the live parts begin.
 func NewPlay(dir string, stories []Story, now time.Time) *Play {
 	var all []due
 	for _, s := range stories {
@@ -167,7 +167,7 @@ func NewPlay(dir string, stories []Story, now time.Time) *Play {
 	return &Play{dir: dir, played: all[:n], future: all[n:]}
 }
 
-// countDue returns the number of lines that are due at a time.
+// countDue returns the number of lines that are due at the time now.
 func countDue(lines []due, now time.Time) int {
 	n := slices.IndexFunc(lines, func(l due) bool { return l.when.After(now) })
 	if n < 0 {
@@ -176,11 +176,11 @@ func countDue(lines []due, now time.Time) int {
 	return n
 }
 
-// Past writes the lines before the present. It must be called before a reader starts, because a
-// reader that does not find them concludes that they were never written.
+// Past writes the lines before the present. It must be called before a reader starts. Otherwise the reader would
+// conclude from the absence of these lines that they were never written.
 func (p *Play) Past() error { return writeAll(p.dir, p.played) }
 
-// Live writes each line after the present when it is due, until all are written or ctx ends.
+// Live writes each line after the present when the line is due. It returns when all lines are written or ctx ends.
 func (p *Play) Live(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

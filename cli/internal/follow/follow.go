@@ -1,5 +1,5 @@
-// Package follow reads logs while they are written. It uses the sources of the daemon, and
-// passes hits to the engine.
+// Package follow reads logs while they are being written. It reads them with the sources of the daemon, matches their
+// lines and passes the hits to the engine.
 package follow
 
 import (
@@ -29,12 +29,12 @@ import (
 )
 
 const (
-	quiet = time.Second // time without new lines after which a pipe counts as read
-	depth = 8           // number of levels of folders that are followed, including the top
+	quiet = time.Second // time without new lines after which a pipe counts as completely read
+	depth = 8           // maximum depth of folders that are followed, including the top folder
 	// maxStreams is the maximum number of containers in one pipe. Lines of further containers
 	// are matched as lines of an unknown container.
 	maxStreams = 512
-	// pipeLabel is the label by which the stream of a pipe is found.
+	// pipeLabel is a label that identifies the stream of a pipe.
 	pipeLabel = "pipe"
 )
 
@@ -43,22 +43,21 @@ type Options struct {
 	Target replay.Target
 	Follow replay.FollowOptions // options of the follower; Run sets Ordered and Reads
 	Inputs inputs.Options
-	// Flush is called after each block of lines and each conclusion. Its error ends Run.
+	// Flush is called after each block of lines and each evaluation. If it returns an error, Run ends with the error.
 	Flush func() error
-	// Skip is called for each file in a folder that is not a log.
+	// Skip is called for each file in a folder that does not contain a log. problem is the reason.
 	Skip func(name, problem string)
 }
 
-// Result says what was read.
+// Result describes the lines that were read.
 type Result struct {
 	Report replay.Report
 	Alerts int // number of alerts that fired
 	Ended  bool
 }
 
-// Run follows the logs that args name until ctx ends, or until all of them have ended, as pipes
-// do. An argument is a file, a folder (including logs that are created there later), a named
-// pipe, or inputs.Stdin.
+// Run follows the logs in args until ctx ends, or until all of them have ended, as pipes do. An argument is a file, a
+// folder, a named pipe, or inputs.Stdin. In a folder, logs that are created later are also followed.
 func Run(ctx context.Context, args []string, opt Options) (Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -78,24 +77,23 @@ func Run(ctx context.Context, args []string, opt Options) (Result, error) {
 	return f.finishReport(ctx.Err() == nil), errors.Join(errs...)
 }
 
-// pipeline implements sources.Pipeline for a command that follows logs. A stream of a source
-// only names a log; lines are matched with other streams, which accept unknown labels and times
-// in texts, as scan does.
+// pipeline implements sources.Pipeline for a command that follows logs. The streams of the sources only identify the
+// logs. Lines are matched with other streams, which accept unknown labels and times inside the text, as in scan.
 type pipeline struct {
-	sources.Pipeline // nil; its methods are not called by the sources of this package
+	sources.Pipeline // nil, because the sources of this package call only the methods below
 
 	opt     Options
 	cancel  context.CancelCauseFunc
 	sources []sources.Source
-	given   map[string]string // names of files and folders as the user stated them, by real path
+	given   map[string]string // names of files and folders in the form of the arguments, by real path
 	pipes   map[string]bool   // names of sources that are pipes
-	folders bool              // whether further logs may be created
+	folders bool              // whether further logs may be created later
 	several bool              // whether there may be more than one log
 
 	mu       sync.Mutex
 	follower *replay.Follower
 	logs     map[*matcher.Stream]*log
-	read     map[string]time.Time // time up to which each source was read
+	read     map[string]time.Time // time up to which each source has been read
 	moved    map[string]time.Time // time of the last write to each pipe
 }
 
@@ -137,7 +135,7 @@ func (f *pipeline) findLogs(args []string) error {
 		}
 		below = append(f.linkTargets(arg), below...)
 	}
-	// Named files are read from their start, and the logs in folders with their rotated files.
+	// Named files are read from their start. Logs in folders are read with their rotated files.
 	for name, paths := range map[string][]files.Path{"files": named, "folders": below} {
 		if len(paths) > 0 {
 			f.sources = append(f.sources, files.New(files.Config{
@@ -155,8 +153,8 @@ func (f *pipeline) addPipe(name string, r io.Reader) {
 	}
 }
 
-// linkTargets returns the targets of the links to files in a folder, such as
-// /var/log/containers, because sources do not follow links below a folder.
+// linkTargets returns the targets of the symbolic links to files in a folder, such as /var/log/containers. It is needed
+// because sources do not follow links below a folder.
 func (f *pipeline) linkTargets(dir string) (out []files.Path) {
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.Type()&fs.ModeSymlink == 0 {
@@ -180,7 +178,7 @@ func checkText(path string) error {
 	}
 	defer f.Close()
 	head := make([]byte, 512)
-	n, _ := io.ReadFull(f, head) // the source reports files that cannot be read
+	n, _ := io.ReadFull(f, head) // an error is ignored here, because the source reports files that cannot be read
 	if problem := inputs.Problem(path, head[:n]); problem != "" {
 		return fmt.Errorf("%s %s", path, problem)
 	}
@@ -210,8 +208,8 @@ func (f *pipeline) shownName(real string) string {
 	}
 }
 
-// logLabels returns the labels of a log. real is the real path of its file, "" for a pipe. Logs
-// whose pod is unknown get different labels.
+// logLabels returns the labels of a log. real is the real path of its file, or "" for a pipe. Logs with an unknown pod
+// get different labels, so that they are not confused.
 func (f *pipeline) logLabels(name, real string) matcher.Labels {
 	path := name
 	if real == "" {
@@ -227,11 +225,11 @@ func (f *pipeline) logLabels(name, real string) matcher.Labels {
 	return labels
 }
 
-// reads returns a function that reports whether a stream of a selector can be among the logs.
-// It returns nil if every stream can.
+// reads returns a function that reports whether a selector can match a stream in the logs. It returns nil if every
+// selector can.
 func (f *pipeline) reads() func(rules.Selector) bool {
 	if f.folders {
-		return nil // further logs may be created
+		return nil // further logs with any labels may be created
 	}
 	var all []matcher.Labels
 	for real, name := range f.given {
@@ -270,10 +268,10 @@ type log struct {
 	began     bool
 	refused   bool
 	timed     bool
-	open      []byte            // line of a pipe whose end has not arrived
-	unwrapper *inputs.Unwrapper // nil before the first lines
+	open      []byte            // incomplete last line of a pipe
+	unwrapper *inputs.Unwrapper // removes the log header from lines; nil before the first lines
 	streams   map[envelope.Place]*matcher.Stream
-	order     []*envelope.Place // places of the streams, ordered by creation
+	order     []*envelope.Place // origins of the streams, ordered by creation of the streams
 }
 
 // Scan implements sources.Pipeline.
@@ -292,7 +290,7 @@ func (f *pipeline) Scan(s *matcher.Stream, block []byte, commit func()) {
 	if l.source != "" {
 		f.moved[l.source] = now
 		if l.open = nil; block[len(block)-1] != '\n' {
-			l.open = bytes.Clone(block) // the source passes the whole line again when it is complete
+			l.open = bytes.Clone(block) // the source will pass the complete line again
 			return
 		}
 	}
@@ -334,7 +332,8 @@ func (f *pipeline) matchParts(l *log, parts []inputs.Unwrapped, now time.Time) {
 	f.flushOutput()
 }
 
-// unwrapLines removes the envelope of lines, unless the path of the log states the pod.
+// unwrapLines removes the log header that another tool added to each line. It does nothing if the path of the log
+// states the pod.
 func (l *log) unwrapLines(block []byte, now time.Time) []inputs.Unwrapped {
 	if l.labels["pod"] != "" && l.labels["container"] != "" {
 		return []inputs.Unwrapped{{Place: unknown, Lines: block}}
@@ -398,8 +397,8 @@ func (f *pipeline) flushLog(l *log) {
 	}
 }
 
-// AdvanceWatermark implements sources.Pipeline. The time up to which a source was read is at
-// most that of its lagging streams.
+// AdvanceWatermark implements sources.Pipeline. It records the time up to which a source was read, which is no later
+// than the time of any lagging stream.
 func (f *pipeline) AdvanceWatermark(source string, t time.Time, lagging ...matcher.LaggingStream) {
 	for _, l := range lagging {
 		t = times.Earlier(t, l.ReadUpTo)
@@ -407,7 +406,7 @@ func (f *pipeline) AdvanceWatermark(source string, t time.Time, lagging ...match
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.pipes[source] && f.opt.Follow.Clock().Sub(f.moved[source]) < quiet {
-		return // the lines that a busy pipe delivers may be old
+		return // the lines that are still arriving in a pipe may be old
 	}
 	f.read[source] = t
 	f.passProgress()
@@ -451,7 +450,7 @@ func (f *pipeline) flushOutput() {
 	}
 }
 
-// finishReport returns the result. ended says whether all logs have ended.
+// finishReport returns the result. ended is whether all logs have ended.
 func (f *pipeline) finishReport(ended bool) Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -14,17 +14,17 @@ import (
 	"crowsnest/redact"
 )
 
-// Limits of an answer. Fields with other limits have the tags max and items.
+// Limits of an answer. The tags max and items of a field override them.
 const (
-	maxPage  = 24 << 10 // bytes of the entries of a list, or of one page of text
-	maxText  = 4000     // bytes of a text
-	maxValue = 300      // bytes of a key of a map, and of a name
-	maxItems = 50       // items of a list or map inside an entry
+	maxPage  = 24 << 10 // maximum size in bytes of the entries of a list, or of one page of text
+	maxText  = 4000     // maximum length of a string in bytes
+	maxValue = 300      // maximum length in bytes of a key of a map, and of a name
+	maxItems = 50       // maximum number of items of a list or map inside an entry
 	maxError = 2 << 10
 	maxNotes = 20
 )
 
-// cleanText removes unsafe characters from the lines of a text, and truncates it to n bytes.
+// cleanText removes unsafe characters from the lines of a string, and truncates the string to n bytes.
 func cleanText(s string, n int) string {
 	lines := strings.Split(s, "\n")
 	for i := range lines {
@@ -33,13 +33,13 @@ func cleanText(s string, n int) string {
 	return text.Shorten(strings.Join(lines, "\n"), n)
 }
 
-// bounded removes unsafe characters from an answer, and truncates its texts, lists and maps.
+// bounded removes unsafe characters from the strings of an answer, and truncates its strings, lists and maps.
 type bounded struct {
 	notes   []string
-	omitted int // number of notes that are left out
+	omitted int // number of notes that are omitted
 }
 
-// applyBounds applies the limits to the value that v points to, and notes what it truncates.
+// applyBounds applies the limits to the value that v points to. It returns notes about the truncated parts.
 func applyBounds(v any) []string {
 	var b bounded
 	b.boundValue(reflect.ValueOf(v).Elem(), "", maxText, maxItems)
@@ -102,8 +102,8 @@ func (b *bounded) boundFields(v reflect.Value, path string) {
 	}
 }
 
-// tagBound returns the limit in a tag, or otherwise if there is none. Zero means that another
-// part of the package limits the field.
+// tagBound returns the limit in a struct tag. If there is none, it returns otherwise. Zero means that another part of
+// the package limits the field.
 func tagBound(tag reflect.StructTag, name string, otherwise int) int {
 	if n, err := strconv.Atoi(tag.Get(name)); err == nil {
 		return n
@@ -125,7 +125,8 @@ func (b *bounded) boundMap(v reflect.Value, path string) {
 	v.Set(reflect.ValueOf(out))
 }
 
-// toJSON encodes a value. It escapes only what JSON requires, because no browser reads it.
+// toJSON encodes a value. It escapes only characters that JSON requires to be escaped, because no browser reads the
+// result.
 func toJSON(v any) (string, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -134,8 +135,8 @@ func toJSON(v any) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
-// pageEntries returns as many entries from offset on as fit into an answer, and the offset of
-// the next entry, nil if there is none.
+// pageEntries returns the entries from offset on that fit into an answer. next is the offset of the next entry, or nil
+// if there is none.
 func pageEntries[T any](all []T, offset int) (shown []T, next *int, err error) {
 	if offset < 0 || offset > 0 && offset >= len(all) {
 		return nil, nil, fmt.Errorf("offset is %d, and there are %d entries: use the next_offset of the answer before", offset, len(all))

@@ -1,10 +1,10 @@
-// Package mcp serves what crowsnest knows to programs that use language models, over the Model
-// Context Protocol. All tools are read-only. They use the HTTP API of one daemon, rule packs,
-// and the lines that a call contains.
+// Package mcp serves the state and the rules of crowsnest to programs that use language models, over the Model Context
+// Protocol. All tools are read-only. They use the HTTP API of one daemon, rule packs, and the log lines in the
+// arguments of a call.
 //
-// Each answer says up to which time data were read and what could not be seen. Text from logs
-// is in fields named from_logs; it is redacted and has no control characters. Every answer is
-// limited in size, and says what it leaves out.
+// Each answer states up to which time data were read and which data were missing. Text from logs is in fields named
+// from_logs; it is redacted and has no control characters. Every answer is limited in size, and states what was
+// omitted.
 package mcp
 
 import (
@@ -25,27 +25,27 @@ import (
 	"crowsnest/rules"
 )
 
-// Limits of the calls.
+// Limits of the calls of tools.
 const (
-	maxCall  = 25 * time.Second // longest duration of one call
-	maxCalls = 2                // number of concurrent calls
+	maxCall  = 25 * time.Second // time limit of one call
+	maxCalls = 2                // maximum number of concurrent calls
 )
 
 // Config configures a server. All fields must be set.
 type Config struct {
 	Daemon *api.Client
-	// Rules returns the local rules, which calls share. RulesName names them for people.
+	// Rules returns the local rules. Concurrent calls share the result. RulesName names the rules for people.
 	Rules     func() (*rules.Set, error)
 	RulesName string
 	Version   string
 	Now       func() time.Time
 	Log       zerolog.Logger
-	// InName replaces the name of the program in commands by the name with which a person calls
-	// it. If it is nil, texts stay unchanged.
+	// InName replaces the name of the program in commands by the name by which the user calls the program. If it is
+	// nil, texts stay unchanged.
 	InName func(text string) string
 }
 
-// inName returns a text in which commands have the name that a person uses for the program.
+// inName returns text with the name of the program replaced by InName.
 func (c Config) inName(text string) string {
 	if c.InName == nil {
 		return text
@@ -92,9 +92,8 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// Run serves one client until in ends. in is what the client writes, out is what it reads. A
-// message that is not JSON-RPC, or is larger than 16 MiB, ends the session with an error. Only
-// messages are written to out, and Run does not close it.
+// Run serves one client until in ends. The client writes to in and reads from out. A message that is not JSON-RPC, or
+// is larger than 16 MiB, ends the session with an error. Only messages are written to out, and Run does not close out.
 func (s *Server) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	err := s.server.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: openWriter{out}})
 	if errors.Is(err, io.EOF) {
@@ -108,7 +107,7 @@ type openWriter struct{ io.Writer }
 // Close implements io.Closer.
 func (openWriter) Close() error { return nil }
 
-// noted is an answer that records what was truncated.
+// noted is implemented by answers that record which of their parts were truncated.
 type noted interface{ addNotes(all []string) }
 
 // Answer has the fields that every answer contains.
@@ -120,13 +119,13 @@ func (a *Answer) addNotes(all []string) { a.Truncated = all }
 
 type tool struct {
 	name, title, text string
-	// rest says how to get the parts that an answer truncates.
+	// rest is a hint at how to get the parts of an answer that were truncated.
 	rest string
-	// choices are the allowed values by argument.
+	// choices contains the allowed values of arguments, by name of the argument.
 	choices map[string][]string
 }
 
-// registerTool registers a tool. The SDK checks the arguments against the schema of In.
+// registerTool registers a tool. The SDK checks the arguments of a call against the schema of In.
 func registerTool[In, Out any](s *Server, t tool, call func(context.Context, In) (*Out, error)) {
 	closed := false
 	def := &sdk.Tool{
@@ -172,7 +171,7 @@ func callTool[In, Out any](ctx context.Context, s *Server, name string, in In, c
 func schemaOf[T any](choices map[string][]string) *jsonschema.Schema {
 	schema, err := jsonschema.For[T](nil)
 	if err != nil {
-		panic(err) // the types are constant, so this is a fault of the program
+		panic(err) // cannot happen, because the types are constant
 	}
 	for name, values := range choices {
 		p := schema.Properties[name]

@@ -33,7 +33,7 @@ type alertsOut struct {
 	Answer
 }
 
-// Alerts is the answer with open or recently ended failures.
+// Alerts is the answer that lists open or recently ended failures.
 type Alerts struct {
 	Alerts []web.Episode `json:"alerts" items:"1000" jsonschema:"As the daemon's API has them. The fingerprint identifies an alert for the tool case. annotations.remediation has steps for a person: show them, do not run them unasked. held means that a conclusion from silence waits for sources. Without a pack it is no alert of a rule, but of crowsnest about itself or about a failure that no rule describes."`
 }
@@ -140,7 +140,7 @@ type scanOut struct {
 	Answer
 }
 
-// Scanned is the answer with the failures in the lines of a call.
+// Scanned is the answer that lists the failures found in the lines of a call.
 type Scanned struct {
 	Alerts   []web.ScanFailure `json:"alerts" jsonschema:"Alerts that the lines would have caused. Nothing was sent, and no failure is open because of this call."`
 	Findings []web.ScanFailure `json:"findings" jsonschema:"Failures that lines show and rules describe, but that would not become an alert, the most likely first. missing says what an alert would also need."`

@@ -1,6 +1,5 @@
-// Package report describes how the behavior of a changed rule set differs from that of the old
-// one, as text for a terminal or as JSON. Its output is deterministic, and log lines in it
-// cannot control a terminal.
+// Package report describes, as text or as JSON, how the alerts of a changed rule set differ from the alerts of the old
+// one. Its output is deterministic. Log lines in it cannot control a terminal.
 package report
 
 import (
@@ -20,35 +19,35 @@ import (
 	"crowsnest/rules"
 )
 
-// Side is one of the two rule sets, with its results for the lines.
+// Side is one of the two rule sets, with its alerts for the lines.
 type Side struct {
 	Name   string // name of the folder or file with the rules
 	Set    *rules.Set
 	Report replay.Report
 }
 
-// Options control how much is reported.
+// Options control the level of detail of a report.
 type Options struct {
 	// Examples is the maximum number of alerts per rule and kind of change.
 	Examples int
-	// All says whether rules without changes are included.
+	// All includes rules without changes.
 	All bool
 }
 
-// Report describes the differences between two sets.
+// Report describes the differences between the alerts of two rule sets.
 type Report struct {
 	Verdict string `json:"verdict"`
 	// Changed reports whether the two sets raise different alerts.
 	Changed bool  `json:"changed"`
 	Inputs  int   `json:"inputs"`
 	Lines   int64 `json:"lines"`
-	// Start is the event time of the first matched line, and End that of the end of the lines.
+	// Start is the time of the first matched line. End is the time at which the lines end.
 	Start  time.Time `json:"start"`
 	End    time.Time `json:"end"`
 	Before Totals    `json:"before"`
 	After  Totals    `json:"after"`
 	Rules  []Rule    `json:"changes"`
-	// Unseen are new and changed rules that matched no line, so that their effect is unknown.
+	// Unseen contains the new and changed rules that matched no line. Their effect is unknown.
 	Unseen []string `json:"unseen"`
 }
 
@@ -67,7 +66,7 @@ const (
 	statusRemoved = "removed"
 	statusOn      = "switched on"
 	statusOff     = "switched off"
-	statusChanged = "changed" // the definition of the rule differs
+	statusChanged = "changed" // the definition of the rule differs between the sets
 	statusSame    = "same"
 )
 
@@ -100,7 +99,7 @@ type Rule struct {
 	differing counts
 }
 
-// Values of Example.Kind that have a text of their own.
+// Values of Example.Kind to which a report adds its own text.
 const (
 	kindMore       = "more"
 	kindLess       = "less"
@@ -109,13 +108,13 @@ const (
 	kindCauses     = "other_cause"
 )
 
-// kinds are the kinds of differing alerts in the order of a report, with words for people.
+// kinds contains the kinds of differing alerts in the order of a report, with their names for people.
 var kinds = [...]struct{ name, text string }{
 	{kindMore, "more"}, {kindLess, "less"}, {"earlier", "earlier"}, {"later", "later"},
 	{kindRelabelled, "relabelled"}, {kindEnds, "ending differently"}, {kindCauses, "with another cause"},
 }
 
-// counts are numbers of differing alerts, by kind.
+// counts contains the number of differing alerts of each kind.
 type counts [len(kinds)]int
 
 func (c counts) sum() (n int) {
@@ -125,8 +124,8 @@ func (c counts) sum() (n int) {
 	return n
 }
 
-// differingAlerts returns the differing alerts of a rule, by kind. For an alert that only one
-// set raises, Before is empty.
+// differingAlerts returns the differing alerts of a rule, by kind. An alert that only one set raises is in After, and
+// Before is empty.
 func differingAlerts(c replay.Change) [len(kinds)][]replay.Pair {
 	single := func(all []replay.Alert) (out []replay.Pair) {
 		for _, a := range all {
@@ -137,7 +136,7 @@ func differingAlerts(c replay.Change) [len(kinds)][]replay.Pair {
 	return [...][]replay.Pair{single(c.More), single(c.Less), c.Earlier, c.Later, c.Relabelled, c.Ends, c.Causes}
 }
 
-// Example is one alert that differs. Its log line is redacted and has no line breaks.
+// Example is one differing alert. Its log line is redacted and has no line breaks.
 type Example struct {
 	Kind  string `json:"kind"`
 	Alert Alert  `json:"alert"`
@@ -145,17 +144,17 @@ type Example struct {
 	Line  string `json:"line"`
 }
 
-// Alert is one side of an example.
+// Alert is the alert of one rule set in an example.
 type Alert struct {
 	Labels  map[string]string `json:"labels"`
 	FiredAt time.Time         `json:"fired_at"`
 	EndsAt  *time.Time        `json:"ends_at,omitempty"`
 	Reason  string            `json:"reason,omitempty"`
 	Silent  bool              `json:"silent,omitempty"`
-	Cause   string            `json:"cause,omitempty"` // name of the alert that it is a symptom of
+	Cause   string            `json:"cause,omitempty"` // name of the alert that caused this alert
 }
 
-// New compares the results of two sets for the same lines.
+// New compares the results of two rule sets for the same lines.
 func New(before, after Side, opt Options) Report {
 	r := Report{
 		Inputs: after.Report.Inputs, Lines: after.Report.Lines, Start: earlierTime(before.Report.Start, after.Report.Start),
@@ -209,7 +208,7 @@ func toRule(c replay.Change, opt Options) Rule {
 	for k, pairs := range differingAlerts(c) {
 		r.differing[k] = len(pairs)
 		for _, p := range pairs[:min(opt.Examples, len(pairs))] {
-			// The opening line is shown, because the newest line may be much later.
+			// The first line is shown, because the newest line may be much later.
 			line := cmp.Or(p.After.Episode.First, p.After.Episode.Line)
 			e := Example{Kind: kinds[k].name, Alert: toAlert(p.After), Line: string(redact.Sanitise(line))}
 			if p.Before.Episode.Alert != "" {
@@ -225,7 +224,7 @@ func toRule(c replay.Change, opt Options) Rule {
 	return r
 }
 
-// changeStatus distinguishes a disabled rule from one that does not exist.
+// changeStatus returns the status of a rule. It distinguishes a disabled rule from a rule that does not exist.
 func changeStatus(c replay.Change, before, after *rules.Set) string {
 	switch {
 	case c.Old == nil && before.Rule(c.Rule) != nil:
@@ -246,7 +245,7 @@ func (r Rule) isShown() bool {
 	return r.Status != statusSame || r.differing.sum() > 0 || r.LinesBefore != r.LinesAfter || r.NotificationsBefore != r.NotificationsAfter
 }
 
-// weight orders rules by importance to the person who is paged.
+// weight returns the importance of a rule's changes to the person who is paged. Rules with more weight come first.
 func (r Rule) weight() int {
 	switch {
 	case r.More+r.Less > 0:
@@ -326,7 +325,8 @@ func (r Rule) changeText() string {
 	return strings.Join(parts, "; ")
 }
 
-// signMark returns + for an additional alert, - for a missing one, and ! for a changed one.
+// signMark returns the sign before an example: + for an additional alert, - for a missing alert, and ! for a changed
+// alert.
 func (e Example) signMark() string {
 	switch e.Kind {
 	case kindMore:
@@ -405,11 +405,11 @@ func formatCount(n int, noun string) string {
 	return text.GroupThousands(int64(n)) + " " + text.PluralNoun(n, noun)
 }
 
-// Limits of the text report.
+// Limits of the report as text.
 const (
-	maxLine   = 300 // bytes of a log line
-	maxLabels = 400 // bytes of labels
-	maxNames  = 20  // number of rules that a sentence names
+	maxLine   = 300 // maximum length of a log line in bytes
+	maxLabels = 400 // maximum length of labels in bytes
+	maxNames  = 20  // maximum number of rules that a sentence names
 )
 
 // Text writes the report for a terminal.

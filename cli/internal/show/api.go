@@ -17,11 +17,11 @@ import (
 	"crowsnest/web"
 )
 
-// A List writes the data of an endpoint of the API as tables.
+// List writes the response of an API endpoint as tables.
 type List func(w io.Writer, data []byte, style ListStyle) error
 
-// OpenAlerts lists the open alerts in the data of the endpoint episodes, with their
-// fingerprints. The endpoint alerts lists the same alerts.
+// OpenAlerts writes the open alerts in the response of the endpoint episodes, with their fingerprints. These are the
+// same alerts as in the endpoint alerts.
 func OpenAlerts(w io.Writer, data []byte, style ListStyle) error {
 	var in web.Episodes
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -52,7 +52,7 @@ func causeText(c *web.Cause) string {
 	return cmp.Or(c.Alert, "-")
 }
 
-// EpisodeTables lists the data of the endpoint episodes.
+// EpisodeTables writes the response of the endpoint episodes.
 func EpisodeTables(w io.Writer, data []byte, style ListStyle) error {
 	var in web.Episodes
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -71,7 +71,7 @@ func EpisodeTables(w io.Writer, data []byte, style ListStyle) error {
 	return Write(w, style, t)
 }
 
-// stateCell returns the state of an episode in its color, and what the episode waits for.
+// stateCell returns a table cell with the state of an episode, in its color, and the reason why the episode waits.
 func stateCell(e web.Episode) Cell {
 	c := Cell{Text: string(e.State)}
 	switch e.State {
@@ -93,7 +93,7 @@ func stateCell(e web.Episode) Cell {
 	return c
 }
 
-// RuleTables lists the data of the endpoint rules.
+// RuleTables writes the response of the endpoint rules.
 func RuleTables(w io.Writer, data []byte, style ListStyle) error {
 	var in web.Groups
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -131,7 +131,7 @@ func formatMoment(t *time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// SourceTables lists the data of the endpoint sources: the sources, then the receivers.
+// SourceTables writes the response of the endpoint sources. The table of sources is followed by the table of receivers.
 func SourceTables(w io.Writer, data []byte, style ListStyle) error {
 	var in web.SourceList
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -153,7 +153,7 @@ func SourceTables(w io.Writer, data []byte, style ListStyle) error {
 	return Write(w, style, from, to)
 }
 
-// UnknownFailures lists the data of the endpoint unknown.
+// UnknownFailures writes the response of the endpoint unknown.
 func UnknownFailures(w io.Writer, data []byte, style ListStyle) error {
 	var in web.Unknown
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -171,7 +171,7 @@ func UnknownFailures(w io.Writer, data []byte, style ListStyle) error {
 	return Write(w, style, t)
 }
 
-// WriteHistory writes the ended alerts and the noisy rules in the data of the endpoint history.
+// WriteHistory writes the ended alerts and the noisy rules in the response of the endpoint history.
 func WriteHistory(w io.Writer, data []byte, style ListStyle) error {
 	var in web.History
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -198,7 +198,7 @@ func WriteHistory(w io.Writer, data []byte, style ListStyle) error {
 	return err
 }
 
-// WriteTimeline writes the data of the timeline of an episode as text.
+// WriteTimeline writes the timeline of an episode as text.
 func WriteTimeline(w io.Writer, data []byte, _ ListStyle) error {
 	var tl web.Timeline
 	if err := json.Unmarshal(data, &tl); err != nil {
@@ -233,8 +233,8 @@ func WriteTimeline(w io.Writer, data []byte, _ ListStyle) error {
 	return t.Flush()
 }
 
-// WriteStatus writes the data of the endpoints below status. data is an object with the data of
-// each endpoint, by its name.
+// WriteStatus writes the responses of the endpoints below status. data is an object that contains each response by the
+// name of its endpoint.
 func WriteStatus(w io.Writer, data []byte, _ ListStyle) error {
 	var in struct {
 		Build  web.BuildInfo     `json:"buildinfo"`

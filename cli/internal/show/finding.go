@@ -15,15 +15,15 @@ import (
 	"crowsnest/unknown/sentinel"
 )
 
-// MaxFindings is the number of findings that are listed by default.
+// MaxFindings is the maximum number of findings that are listed by default.
 const MaxFindings = 10
 
 type foundFailure struct {
 	Reason  replay.Doubt `json:"reason"`
 	Missing string       `json:"missing"`
 	Rule    string       `json:"rule"`
-	// Severity is the severity of the alert. In the labels it is at most a warning, because the
-	// failure is not certain.
+	// Severity is the severity of the rule. The severity in the labels is at most warning, because the failure is not
+	// certain.
 	Severity    string            `json:"alert_severity"`
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
@@ -37,7 +37,7 @@ type foundFailure struct {
 	Matched     []string          `json:"matched,omitempty"`
 	Also        []string          `json:"also,omitempty"`
 	Fingerprint string            `json:"fingerprint"`
-	// Others are the other failures with the same rule and reason.
+	// Others contains the other failures with the same rule and reason.
 	Others []otherFailure `json:"others,omitempty"`
 }
 
@@ -63,7 +63,7 @@ func toFoundFailure(f replay.Finding) foundFailure {
 	}
 }
 
-// FindingsJSON returns findings as a list that can be encoded as JSON.
+// FindingsJSON returns findings in a form that can be encoded as JSON.
 func FindingsJSON(list []replay.Finding) any {
 	out := make([]foundFailure, len(list))
 	for i, f := range list {
@@ -79,9 +79,8 @@ func uncertainLabels(labels map[string]string, f *replay.Finding) map[string]str
 	return labels
 }
 
-// WriteFindings writes failures that are described but not certain. It writes at most
-// MaxFindings, unless all is set. after says whether something was written before, so that an
-// empty line separates the two.
+// WriteFindings writes failures that a rule describes but that are not certain. It writes at most MaxFindings of them,
+// unless all is set. If after is set, other output precedes the findings, and an empty line separates them.
 func WriteFindings(w io.Writer, list []replay.Finding, all, after bool, s Style) error {
 	if len(list) == 0 {
 		return nil
@@ -112,7 +111,7 @@ func WriteFindings(w io.Writer, list []replay.Finding, all, after bool, s Style)
 	return err
 }
 
-// maxOthers is the number of other objects of a rule that are named by default.
+// maxOthers is the maximum number of further objects with the same failure that are named by default.
 const maxOthers = 3
 
 func writeFinding(b *strings.Builder, f *replay.Finding, others int, s Style) {
@@ -151,13 +150,13 @@ func writeFinding(b *strings.Builder, f *replay.Finding, others int, s Style) {
 	field("affected", e.Annotations["affected"])
 }
 
-// markParts emphasizes parts of a line: with color if the style has color, otherwise with »«.
+// markParts emphasizes parts of a line. It uses color if the style has color, and »« otherwise.
 func (s Style) markParts(line string, parts []string) string {
 	begin, end := "»", "«"
 	if s.Color {
 		begin, end = bold, reset
 	}
-	marked := make([]bool, len(line)+1) // whether each byte is in a part; the additional element ends the last part
+	marked := make([]bool, len(line)+1) // whether each byte belongs to a part; an additional false element ends the last part
 	for _, p := range parts {
 		p = oneLine(p)
 		if at := strings.Index(line, p); at >= 0 {
@@ -180,7 +179,7 @@ func (s Style) markParts(line string, parts []string) string {
 	return b.String()
 }
 
-// WriteUnknown writes failures that no rule describes. after says whether text precedes them.
+// WriteUnknown writes failures that no rule describes. after says whether other output precedes them.
 func WriteUnknown(w io.Writer, all []sentinel.Unknown, after bool) error {
 	if len(all) == 0 {
 		return nil
@@ -220,7 +219,8 @@ const maxWidth = 300
 
 const shownVariants = 2
 
-// WritePatterns writes the patterns that discover found. why adds how each pattern was scored.
+// WritePatterns writes the patterns that the command discover found. If why is set, it also writes how the score of
+// each pattern was computed.
 func WritePatterns(w io.Writer, r discover.Report, why bool) error {
 	for i, p := range r.Patterns {
 		var b strings.Builder
@@ -254,7 +254,7 @@ func WritePatterns(w io.Writer, r discover.Report, why bool) error {
 	return nil
 }
 
-// seenPeriod formats the period of a pattern; "" if its lines have no timestamps.
+// seenPeriod formats the time range of a pattern's lines. It returns "" if the lines have no timestamps.
 func seenPeriod(p discover.Pattern) string {
 	switch {
 	case p.First == nil:

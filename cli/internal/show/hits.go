@@ -13,22 +13,22 @@ import (
 	"crowsnest/redact"
 )
 
-// Hits writes one line or object for each rule that matches a line. It merges consecutive hits
-// of the same line and rule. A hit of a step takes precedence over one of clear and unless.
+// Hits writes one line or JSON object for each rule that matches a log line. It merges consecutive hits with the same
+// line and rule. If a step of the rule and its clear or unless match the same line, the hit of the step is written.
 type Hits struct {
 	W      *bufio.Writer
-	Form   string           // text, json or jsonl
+	Form   string           // output format: text, json or jsonl
 	Asides bool             // whether to write lines that match only clear or unless
 	Redact *redact.Redactor // nil if nothing is redacted
 
 	file  string
 	line  int64
-	group []matcher.Hit // hits of one line, one for each rule
+	group []matcher.Hit // pending hits of the newest line, one for each rule
 	err   error
 	count int
 }
 
-// Add adds the hits of a file in the order of the lines. It keeps no text of the hits.
+// Add adds the hits of a file in the order of the lines. It does not keep the text of the hits after it returns.
 func (h *Hits) Add(file string, hits []matcher.Hit) {
 	for i := range hits {
 		h.add(file, &hits[i])
@@ -56,7 +56,7 @@ func (h *Hits) add(file string, hit *matcher.Hit) {
 	}
 }
 
-// Flush writes all pending hits. It is called when it may take long until the next line.
+// Flush writes all pending hits. It must be called before a wait for further lines that may take long.
 func (h *Hits) Flush() {
 	if h.flush(); h.err == nil {
 		h.err = h.W.Flush()
@@ -64,7 +64,7 @@ func (h *Hits) Flush() {
 }
 
 func (h *Hits) flush() {
-	var shown redact.Text // text of the line, which all hits share
+	var shown redact.Text // redacted text of the line, which all hits share
 	done := false
 	for i := range h.group {
 		hit := &h.group[i]
@@ -127,10 +127,10 @@ type hitLine struct {
 	Line       redact.Text            `json:"line"`
 }
 
-// Err returns the first error of a write.
+// Err returns the first error from writing.
 func (h *Hits) Err() error { return h.err }
 
-// Finish writes the pending hits and returns the first error of a write.
+// Finish writes the pending hits and returns the first error from writing.
 func (h *Hits) Finish() error {
 	h.flush()
 	if h.err != nil || h.Form != "json" {
@@ -154,7 +154,7 @@ func JSON(w io.Writer, v any, pretty bool) error {
 	return e.Encode(v)
 }
 
-// writeIndented writes a value as JSON whose lines after the first one begin with prefix.
+// writeIndented writes a value as indented JSON. All lines after the first begin with prefix.
 func writeIndented(w io.Writer, v any, prefix string) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

@@ -19,8 +19,8 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// WriteRule writes a rule as text: first the parts that people need, then the source of the
-// rule without those parts.
+// WriteRule writes a rule as text. It begins with the parts that a person on call needs. The source of the rule without
+// these parts follows.
 func WriteRule(w io.Writer, r *rules.Rule) error {
 	var b strings.Builder
 	field := func(name, value string) {
@@ -89,7 +89,7 @@ func withoutTexts(source string) string {
 	return b.String()
 }
 
-// inWords returns the text of a template, with the names of values in capitals.
+// inWords returns the text of a template. Names of values are in capitals and replace the values.
 func inWords(t *rules.Template) string {
 	return t.DocumentText(strings.ToUpper, func(text string) string { return text })
 }
@@ -104,7 +104,7 @@ func resolvesText(r *rules.Rule) string {
 	return fmt.Sprintf("%s after the last matching line", model.Duration(r.KeepFiringFor))
 }
 
-// WriteOrigin writes the effective values of a rule, and where each of them comes from.
+// WriteOrigin writes the effective values of a rule, and the place where each value is set.
 func WriteOrigin(w io.Writer, r *rules.Rule) error {
 	values := map[string]string{
 		"severity": string(r.Severity), "enabled": string(r.Mode), "scope": string(r.Scope),
@@ -134,28 +134,28 @@ func WriteOrigin(w io.Writer, r *rules.Rule) error {
 	return t.Flush()
 }
 
-// Veil redacts the secrets of one line in the explanation of that line, because people paste
-// explanations into tickets. The zero Veil redacts nothing.
+// Veil redacts secrets in the explanation of one line, because people paste explanations into tickets. The zero Veil
+// redacts nothing.
 type Veil struct {
 	red    *redact.Redactor
 	line   string
 	hidden redact.Text
 }
 
-// NewVeil returns the Veil of a line.
+// NewVeil returns a Veil for the explanation of a line.
 func NewVeil(line string) Veil {
 	red := redact.New(nil)
 	return Veil{red: red, line: line, hidden: red.Text(line)}
 }
 
-// Explanation redacts e, an explanation of the line, in place.
+// Explanation redacts e, which must be an explanation of the line, in place.
 func (v Veil) Explanation(e *matcher.Explanation) {
 	if v.red == nil {
 		return
 	}
 	e.Text = string(v.red.Text(e.Text))
 	v.redactValues(e.Fields)
-	for i := range e.Fields { // a token that ends with = looks like the name of a field
+	for i := range e.Fields { // a token that ends with = may be the name of a field
 		e.Fields[i].Name = v.redactPart(e.Fields[i].Name)
 	}
 	for i := range e.Parts {
@@ -183,7 +183,7 @@ func (v Veil) redactConditions(all []matcher.Condition) {
 	}
 }
 
-// FindRule returns the rule with a name. Its error names rules with similar names.
+// FindRule returns the rule with this name. If there is none, the error names rules with similar names.
 func FindRule(set *rules.Set, name string) (*rules.Rule, error) {
 	if r := set.Rule(name); r != nil {
 		return r, nil
@@ -205,7 +205,7 @@ func FindRule(set *rules.Set, name string) (*rules.Rule, error) {
 	return nil, fmt.Errorf("there is no rule %s; %s", name, hint)
 }
 
-// WriteImported writes the outcome of each rule of an import, and a summary.
+// WriteImported writes the outcome for each rule of an import, followed by a summary.
 func WriteImported(w io.Writer, r importer.Result) error {
 	var b strings.Builder
 	for _, o := range r.Outcomes {

@@ -22,16 +22,16 @@ import (
 	"crowsnest/unknown/sentinel"
 )
 
-// Style controls the format.
+// Style controls the output format of alerts.
 type Style struct {
 	Color bool
-	// Brief says whether the line and the steps are omitted.
+	// Brief omits the line and the steps.
 	Brief bool
-	// Prefix is the text before the first line of an alert.
+	// Prefix is written before the first line of an alert.
 	Prefix string
 }
 
-// Escape sequences for the colors of a terminal.
+// Escape sequences for colors in a terminal.
 const (
 	bold   = "\x1b[1m"
 	dim    = "\x1b[2m"
@@ -98,7 +98,7 @@ func writeReplayAlert(w io.Writer, a replay.Alert, s Style) error {
 	return err
 }
 
-// fieldWriter returns a function that writes a value with its name, unless the value is empty.
+// fieldWriter returns a function that writes the name and the value of a field. The function skips empty values.
 func (s Style) fieldWriter(b *strings.Builder) func(name, value string) {
 	return func(name, value string) {
 		if value != "" {
@@ -129,7 +129,7 @@ func severityColor(e episodes.Episode) string {
 	return blue
 }
 
-// DistinguishingLabels lists the labels that distinguish the alerts of one rule.
+// DistinguishingLabels formats the labels in which the alerts of one rule can differ.
 func DistinguishingLabels(labels map[string]string) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
@@ -151,8 +151,8 @@ func sinceText(e episodes.Episode) string {
 	if e.StartsAt.IsZero() {
 		out = noTime
 	}
-	// If lines were not in the order of their times, the clock may have been far ahead, and the
-	// duration would be wrong.
+	// A longer duration would be wrong. It results if the timestamps of lines are not in order, for example because a
+	// clock was far ahead.
 	if d := e.FiredAt.Sub(e.StartsAt); !e.FiredAt.IsZero() && d >= time.Second && (e.Rule == nil || d <= e.Rule.For+e.Rule.Within+time.Hour) {
 		out += fmt.Sprintf(", certain after %s", d.Round(time.Second))
 	}
@@ -181,17 +181,17 @@ func formatTime(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// oneLine returns text, which may come from a log, as one line without control characters.
+// oneLine returns text on one line without control characters. The text may come from a log.
 func oneLine[T ~string](s T) string {
 	return strings.Join(strings.Fields(redact.Sanitise(string(s))), " ")
 }
 
-// indentLines indents the lines after the first one to the column of the value.
+// indentLines indents all lines after the first to the column of the value.
 func indentLines(s string) string {
 	return strings.ReplaceAll(sanitiseLines(strings.TrimRight(s, "\n")), "\n", "\n  "+strings.Repeat(" ", width+1))
 }
 
-// sanitiseLines removes the characters that control a terminal from each line.
+// sanitiseLines removes characters that control a terminal from each line of s.
 func sanitiseLines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
@@ -200,7 +200,7 @@ func sanitiseLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// scannedAlert is the JSON form of an alert. A time is absent if the lines state none.
+// scannedAlert is the JSON form of an alert. A time is absent if the lines have no timestamps.
 type scannedAlert struct {
 	Alert       string            `json:"alert"`
 	State       episodes.State    `json:"state"`
@@ -244,8 +244,8 @@ func toScanned(a replay.Alert) scannedAlert {
 	return out
 }
 
-// AlertLine writes an alert as one line of JSON. The key kind distinguishes it from the other
-// objects that WriteLines writes, which are findings and unknown failures.
+// AlertLine writes an alert as one line of JSON. The key kind distinguishes alerts from the findings and unknown
+// failures that WriteLines also writes.
 func AlertLine(w io.Writer, a replay.Alert) error {
 	return JSON(w, struct {
 		scannedAlert
@@ -282,9 +282,9 @@ func WriteLines(w io.Writer, r scan.Result) error {
 // Found is the result of a scan.
 type Found struct {
 	scan.Result
-	All     bool // whether to list every finding
-	Files   any  // list of how each input was read, for JSON
-	NotSeen any  // list of the parts of a cluster that were not read, for JSON; nil if no cluster was read
+	All     bool // whether to list all findings
+	Files   any  // description of how each input was read, as a list for JSON
+	NotSeen any  // parts of a cluster that were not read, as a list for JSON; nil if no cluster was read
 }
 
 // WriteAlerts writes the result of a scan. form is text, json or jsonl.
@@ -319,14 +319,14 @@ func WriteAlerts(w io.Writer, form string, style Style, r Found) error {
 	return WriteUnknown(w, r.Unknown, len(r.Alerts)+len(r.Findings) > 0)
 }
 
-// member is a member of a JSON object whose value is a list.
+// member is a member of a JSON object. Its value is a list.
 type member struct {
 	name string
-	list any // a slice
+	list any // any slice
 }
 
-// writeMembers writes an object as JSON. It encodes the elements of lists one by one, because
-// the encoded list of 200,000 files would double the memory.
+// writeMembers writes a JSON object. It encodes the elements of each list one by one, because encoding a list of
+// 200,000 files at once would double the memory.
 func writeMembers(w io.Writer, all []member) error {
 	var buf bytes.Buffer
 	write := func(text string) error {

@@ -11,28 +11,28 @@ import (
 	"crowsnest/rules"
 )
 
-// ListStyle controls the format of lists.
+// ListStyle controls the output format of lists.
 type ListStyle struct {
 	Color bool
-	Wide  bool // whether to show more columns
-	// Now is the time from which ages are computed.
+	Wide  bool // whether to show additional columns
+	// Now is the time to which ages are relative.
 	Now time.Time
 }
 
-// Cell is a text of a table, without line breaks.
+// Cell is the text of one cell of a table. It has no line breaks.
 type Cell struct {
 	Text string
-	// Color is one of the colors of a terminal; "" for none.
+	// Color is an escape sequence for a color. It is "" for the default color.
 	Color string
 }
 
 // Table is a list with a header.
 type Table struct {
-	hidden []bool // whether each column is left out
+	hidden []bool // whether each column is omitted
 	rows   [][]Cell
 }
 
-// newTable returns a table without rows. Only wide lists show columns whose names begin with +.
+// newTable returns a table without rows. Columns whose names begin with + are shown only in wide lists.
 func newTable(style ListStyle, head ...string) *Table {
 	t := &Table{}
 	row := make([]any, len(head))
@@ -45,8 +45,8 @@ func newTable(style ListStyle, head ...string) *Table {
 	return t
 }
 
-// addRow adds a row with a value for each column. Values beyond the last column are ignored. It
-// removes control characters, so that a text from a log cannot control a terminal.
+// addRow adds a row with a value for each column. It ignores values beyond the last column, and removes control
+// characters, so that text from a log cannot control a terminal.
 func (t *Table) addRow(values ...any) {
 	var row []Cell
 	for i, hidden := range t.hidden {
@@ -98,7 +98,7 @@ func Write(w io.Writer, style ListStyle, tables ...*Table) error {
 	return err
 }
 
-// age formats how long ago t was, as kubectl does; "never" if t is zero.
+// age formats the time since t as kubectl does. It returns "never" if t is zero.
 func (s ListStyle) age(t time.Time) string {
 	if t.IsZero() {
 		return "never"
@@ -157,7 +157,7 @@ func healthCell(health string) Cell {
 	switch health {
 	case "ok":
 		return Cell{Text: health, Color: green}
-	case "inactive": // no source can serve the rule
+	case "inactive": // no source can deliver lines to the rule
 		return Cell{Text: health, Color: dim}
 	case "blind":
 		return Cell{Text: health, Color: yellow}
@@ -172,7 +172,7 @@ func upCell(up bool) Cell {
 	return Cell{Text: "false", Color: red}
 }
 
-// WriteRules lists rules.
+// WriteRules writes a list of rules.
 func WriteRules(w io.Writer, all []*rules.Rule, style ListStyle) error {
 	t := newTable(style, "ALERT", "PACK", "SEVERITY", "ENABLED", "ORIGIN", "STREAMS")
 	for _, r := range all {
