@@ -14,12 +14,12 @@ import (
 	"crowsnest/web"
 )
 
-// maxTimelines limits the failures, besides the subject, whose timelines are fetched.
+// maxTimelines is the maximum number of failures whose timelines are fetched, not counting the subject.
 const maxTimelines = 20
 
 // Daemon is the running daemon that supplies the data of a case.
 type Daemon struct {
-	Address     string // address without credentials, to show to people
+	Address     string // address without credentials, in the form for people
 	Fingerprint string
 	// Get returns the data of an endpoint of the API, such as "sources".
 	Get     func(path string) ([]byte, error)
@@ -27,8 +27,8 @@ type Daemon struct {
 	Version string // version of crowsnest
 }
 
-// FromAPI makes the case of one open or recently ended episode of a running daemon. If it
-// cannot fetch other data, these become a gap of the case.
+// FromAPI makes the case file of one open or recently ended episode of a running daemon. If it cannot fetch other data,
+// the case file states which data are missing.
 func FromAPI(in Daemon) (*Case, error) {
 	tl, err := fetchData[web.Timeline](in, "episodes/"+in.Fingerprint+"/timeline")
 	if err != nil {
@@ -55,8 +55,8 @@ func FromAPI(in Daemon) (*Case, error) {
 	return c, nil
 }
 
-// Coverage requests from a daemon what it can see. It returns the time up to which every source
-// was read, nil if it is not known, and what could not be seen or fetched.
+// Coverage asks a daemon which data it can see. readUpTo is the time up to which every source was read, or nil if the
+// time is not known. notSeen contains the data that could not be seen or fetched.
 func Coverage(in Daemon) (readUpTo *time.Time, notSeen []Gap) {
 	w := &watch{Case: &Case{}, in: in}
 	w.noteState()
@@ -64,7 +64,7 @@ func Coverage(in Daemon) (readUpTo *time.Time, notSeen []Gap) {
 	return ReadUpTo(w.Evidence.Sources), w.NotSeen
 }
 
-// ReadUpTo returns the time up to which every source was read; nil if it is not known.
+// ReadUpTo returns the time up to which every source was read. It returns nil if the time is not known.
 func ReadUpTo(all []Source) (upTo *time.Time) {
 	for _, s := range all {
 		if s.Until == nil || s.Until.Unix() <= 0 {
@@ -88,7 +88,7 @@ func fetchData[T any](in Daemon, path string) (out T, err error) {
 	return out, nil
 }
 
-// watch collects in a case what a daemon can and cannot see.
+// watch adds the data that a daemon can see, and the data that it cannot see, to a case.
 type watch struct {
 	*Case
 	in Daemon
@@ -98,8 +98,8 @@ func (w *watch) noteFailed(name string, err error) {
 	w.addGap("The daemon did not answer about "+name+".", err.Error())
 }
 
-// fetchEpisodes returns the episodes of the daemon. Its alerts about itself, except for the
-// subject, become a gap. name says what is missing if the daemon does not answer.
+// fetchEpisodes returns the episodes of the daemon. The alerts of the daemon about itself are returned as gaps instead,
+// unless one is the subject. name describes the missing data if the daemon does not respond.
 func (w *watch) fetchEpisodes(name, subject string) []web.Episode {
 	all, err := fetchData[web.Episodes](w.in, "episodes")
 	if err != nil {
@@ -248,7 +248,7 @@ func describeLosses(s *web.Source) []string {
 	return out
 }
 
-// unhealthy are the gaps for rules that would not detect their failures, by health.
+// unhealthy contains the text of a gap for each health of a rule that cannot detect its failure.
 var unhealthy = map[string]string{
 	"blind":    "Rules whose lines no source reads: these failures would not be seen.",
 	"given_up": "Rules that are no longer evaluated, because they used too much CPU or failed.",
@@ -258,7 +258,7 @@ var unhealthy = map[string]string{
 }
 
 func (w *watch) noteBlindRules(groups []web.Group) {
-	blind := map[string][]string{} // names of rules by the reason why their logs are not read
+	blind := map[string][]string{} // names of rules by the reason why their lines are not read
 	for _, g := range groups {
 		if g.Broken != "" {
 			w.addGap(fmt.Sprintf("Pack %s is refused. Its last valid version stays active, if there is one.", safeLine(g.Name)), g.Broken)

@@ -1,7 +1,6 @@
-// Package casefile makes a file about failures that a person on call can forward and keep. The
-// file contains what failed and what else was open in the same place, the lines in order of
-// time, the remediation, and what could not be seen. Its content is redacted and cannot act as
-// markup.
+// Package casefile makes a file about failures that a person on call can forward and keep. The file contains the
+// failures, other failures that were open in the same place, the log lines in order of time, the remediation, and the
+// gaps in the data. Secrets are redacted, and no text can act as markup.
 package casefile
 
 import (
@@ -22,8 +21,8 @@ import (
 // field is removed, but not if fields are added.
 const Format = 1
 
-// Case is a case file. Its texts are redacted and have no control characters. Only descriptions
-// and remediations may have several lines.
+// Case is the content of a case file. Its texts are redacted and have no control characters. Only descriptions and
+// remediations may have several lines.
 type Case struct {
 	Format int       `json:"format" jsonschema:"enum=1" jsonschema_description:"Version of this form. It increases if the meaning of a field changes or a field is removed."`
 	MadeAt time.Time `json:"made_at" jsonschema_description:"When the file was made."`
@@ -59,8 +58,8 @@ type Source struct {
 	Until   *time.Time `json:"until,omitempty" jsonschema_description:"Time up to which all lines of the source were read."`
 }
 
-// Failure is one failure. Those with Subject are what the file is about. The others were open
-// in the same place at the same time.
+// Failure is one failure. Failures with Subject set are the topic of the file. The other failures were open in the same
+// place at the same time.
 type Failure struct {
 	ID          int               `json:"id" jsonschema_description:"Number of the failure in this file."`
 	Subject     bool              `json:"subject" jsonschema_description:"Whether the file is about this failure; the others were open at the same time in the same place."`
@@ -92,7 +91,7 @@ type Failure struct {
 	After       []Link            `json:"after" jsonschema_description:"Failures in the same place that were open when this one began."`
 }
 
-// Finding is a failure that lines show and a rule describes, but that did not become an alert.
+// Finding is a failure that a rule describes and whose lines occurred, but that did not become an alert.
 type Finding struct {
 	Reason  replay.Doubt `json:"reason" jsonschema:"enum=too_short,enum=too_few,enum=waiting,enum=elsewhere,enum=recovered,enum=untrusted" jsonschema_description:"Why the failure did not become an alert."`
 	Missing string       `json:"missing" jsonschema_description:"What an alert needs beyond what the log shows."`
@@ -112,7 +111,7 @@ type Unknown struct {
 	Example redact.Text `json:"example"`
 }
 
-// Cause is the failure of which another failure is a symptom.
+// Cause is the failure that caused another failure.
 type Cause struct {
 	ID          int       `json:"id,omitempty" jsonschema_description:"Number of the failure. Absent if the failure is not in this file."`
 	Alert       string    `json:"alert"`
@@ -126,7 +125,7 @@ type Link struct {
 	Same []string `json:"same" jsonschema_description:"What the two failures have in common, such as namespace kube-system."`
 }
 
-// Chain is a group of related failures, ordered by when they began.
+// Chain is a group of failures that are connected as cause and symptom, ordered by when they began.
 type Chain struct {
 	Failures []int `json:"failures" jsonschema_description:"Numbers of the failures."`
 }
@@ -142,7 +141,7 @@ type Entry struct {
 	Of     []int       `json:"of" jsonschema_description:"Numbers of the failures that the entry belongs to."`
 }
 
-// Gap is something that could not be seen.
+// Gap describes data that could not be seen.
 type Gap struct {
 	Text  string   `json:"text"`
 	Items []string `json:"items" jsonschema_description:"The first instances."`
@@ -151,7 +150,7 @@ type Gap struct {
 
 const maxItems = 20
 
-// addGap adds a gap that names the first items.
+// addGap adds a gap. The text of the gap names the first items.
 func (c *Case) addGap(text string, items ...string) {
 	g := Gap{Text: text, Items: []string{}, More: max(0, len(items)-maxItems)}
 	for _, item := range items[:min(len(items), maxItems)] {
@@ -166,7 +165,7 @@ func (c *Case) addList(text string, items []string) {
 	}
 }
 
-// addCount adds a gap whose text contains the number of things, unless the number is zero.
+// addCount adds a gap whose text contains the number n of things. It does nothing if n is zero.
 func (c *Case) addCount(format string, n int64, noun string) {
 	if n > 0 {
 		c.addGap(fmt.Sprintf(format, formatCount(n, noun)))
@@ -195,15 +194,15 @@ func (c *Case) Title() string {
 	return strconv.Itoa(len(subjects)) + " failures"
 }
 
-// Related reports whether other failures were open besides the subjects.
+// Related reports whether the case contains failures that are not subjects.
 func (c *Case) Related() bool {
 	return slices.ContainsFunc(c.Failures, func(f Failure) bool { return !f.Subject })
 }
 
-// With returns the data that the page template needs to show a failure.
+// With returns the case and the failure f as the data of a template that shows f.
 func (c *Case) With(f Failure) []any { return []any{c, f} }
 
-// safeLine returns a text, which may come from a log, on one line without control characters.
+// safeLine returns s on one line without control characters. The text may come from a log.
 func safeLine(s string) string { return strings.Join(strings.Fields(redact.Sanitise(s)), " ") }
 
 func safeLines(s string) string {
@@ -239,7 +238,7 @@ func formatSince(t time.Time) string {
 	return "since " + formatTime(t)
 }
 
-// WithoutTime returns a text that is shown for entries without a time.
+// WithoutTime returns the text that is shown in place of the time for entries without a time.
 func (c *Case) WithoutTime() string {
 	if c.Evidence.Kind == kindRecorded {
 		return noTime
@@ -274,7 +273,7 @@ func formatCount(n int64, noun string) string {
 // Pair is the name and value of a label.
 type Pair struct{ Name, Value string }
 
-// Where lists the labels that say where a failure is.
+// Where returns the labels that state the place of a failure.
 func (f Failure) Where() []Pair {
 	var out []Pair
 	for _, name := range slices.Sorted(maps.Keys(f.Labels)) {
@@ -287,7 +286,7 @@ func (f Failure) Where() []Pair {
 	return out
 }
 
-// Place lists the labels that say where a failure is, as name=value.
+// Place formats the labels that state the place of a failure as name=value.
 func (f Failure) Place() string { return joinLabels(f.Labels, "=", " ") }
 
 func joinLabels(labels map[string]string, equals, separator string) string {
@@ -304,7 +303,7 @@ func (f Failure) ExampleLines() string {
 	return strings.Join(slices.DeleteFunc(lines, func(s string) bool { return s == "" }), "\n")
 }
 
-// When says since when a failure has been open, or from when to when it was open.
+// When returns a text about the time for which a failure has been open, or was open.
 func (f Failure) When() string {
 	out := formatSince(f.Since)
 	switch {
@@ -327,7 +326,7 @@ func (f Failure) When() string {
 	return out
 }
 
-// Newest returns a clause about the time of the newest line; "" if the line states none.
+// Newest returns a clause about the time of the newest line. It returns "" if the line has no timestamp.
 func (f Failure) Newest() string {
 	if f.LastSeen.IsZero() {
 		return ""
@@ -335,7 +334,7 @@ func (f Failure) Newest() string {
 	return "; newest line " + formatTime(f.LastSeen)
 }
 
-// Waiting says for what a failure on hold waits; "" if it waits for nothing.
+// Waiting returns a text about what a failure on hold waits for. It returns "" if the failure is not on hold.
 func (f Failure) Waiting() string {
 	switch {
 	case !f.OnHold:
@@ -346,7 +345,7 @@ func (f Failure) Waiting() string {
 	return "on hold: no progress from " + strings.Join(f.WaitsFor, ", ")
 }
 
-// Versions compares the running version with the affected ones.
+// Versions compares the running version of a component with the affected versions.
 func (f Failure) Versions() string {
 	switch {
 	case f.Affected == "":
@@ -357,7 +356,7 @@ func (f Failure) Versions() string {
 	return f.Affected + " Fixed in " + f.FixedIn + "."
 }
 
-// Began says which failures were open when a failure began, and how much earlier they began.
+// Began returns a text about the failures that were open when f began, and how much earlier they began.
 func (c *Case) Began(f Failure) string {
 	if len(f.After) == 0 {
 		return "nothing else in this file was open there before"
@@ -374,7 +373,7 @@ func (c *Case) Began(f Failure) string {
 	return out
 }
 
-// CauseText says of which failure f is a symptom; "" if it has no known cause.
+// CauseText returns a text about the failure that caused f. It returns "" if no cause is known.
 func (f Failure) CauseText() string {
 	switch {
 	case f.Cause == nil:
@@ -385,7 +384,7 @@ func (f Failure) CauseText() string {
 	return fmt.Sprintf("symptom of %s, %s, as its rule states; that failure is not in this file", f.Cause.Alert, formatSince(f.Cause.Since))
 }
 
-// Failure returns the failure with number id in this file.
+// Failure returns the failure with this number in the file. Numbers start at 1.
 func (c *Case) Failure(id int) Failure { return c.Failures[id-1] }
 
 // Covers describes the data from which the file is made.
@@ -405,7 +404,7 @@ func (c *Case) Covers() string {
 	return out
 }
 
-// Rest returns a text with the number of items that the gap does not name; "" if it names all.
+// Rest returns a text with the number of items that the gap does not name. It returns "" if the gap names all items.
 func (g Gap) Rest() string {
 	if g.More == 0 {
 		return ""

@@ -29,20 +29,20 @@ const (
 	kindEnded = "ended"
 )
 
-// around is how long before and after the failures lines of other rules are shown.
+// around is the time before and after the failures in which lines of other rules are shown.
 const around = 15 * time.Minute
 
-// Recorded contains the result of a scan, and what the scan could not read.
+// Recorded contains the result of a scan, and the files that the scan could not read.
 type Recorded struct {
 	Names  []string       // arguments of the scan
 	Inputs []replay.Input // inputs of the scan
 	Set    *rules.Set
 	Report replay.Report
-	// Unknown are the errors in the logs that no rule describes.
+	// Unknown contains the errors in the logs that no rule describes.
 	Unknown []sentinel.Unknown
 	Lines   *Recorder
-	// Unread are the files that were not read, with the reasons. Errors are the errors from
-	// reading other files.
+	// Unread contains the files that were not read, with the reasons. Errors contains the errors from reading other
+	// files.
 	Unread, Errors []string
 	Now            time.Time
 	Version        string // version of crowsnest
@@ -51,7 +51,7 @@ type Recorded struct {
 	About string
 }
 
-// FromReport makes the case of recorded logs. It returns an error if About selects no failure.
+// FromReport makes the case file of recorded logs. It returns an error if About selects no failure.
 func FromReport(in Recorded) (*Case, error) {
 	c := &Case{Format: Format, MadeAt: in.Now.UTC(), MadeBy: in.Version, Evidence: Evidence{
 		Kind: kindRecorded, Names: []string{}, From: optionalTime(in.Report.Start), Until: optionalTime(in.Report.End),
@@ -176,12 +176,12 @@ func (c *Case) recordTimeline(lines []Entry) (dropped int) {
 	return max(0, dropped)
 }
 
-// entryOrder ranks entries of the same time: a log line comes before what results from it.
+// entryOrder returns the order of entries with the same time. A log line comes before the events that it caused.
 func entryOrder(e Entry) int {
 	return map[string]int{kindLine: 0, kindBegan: 1, kindFired: 2, kindEnded: 3}[e.Kind]
 }
 
-// nearbyEntries returns the lines of the failures, and other lines from about the same time.
+// nearbyEntries returns the lines of the failures, and lines of other rules from about the same time.
 func (c *Case) nearbyEntries(all []Entry) []Entry {
 	out := []Entry{}
 	if len(c.Failures) == 0 {
@@ -223,7 +223,7 @@ func (c *Case) courseEntries(f Failure) []Entry {
 	return out
 }
 
-// noteGaps adds what could not be seen, ordered by importance.
+// noteGaps adds the gaps in the data, ordered by importance.
 func (in *Recorded) noteGaps(c *Case, omitted, dropped int) {
 	clean := func(all []string) (out []string) {
 		for _, s := range all {
@@ -258,10 +258,10 @@ func (in *Recorded) noteGaps(c *Case, omitted, dropped int) {
 	c.addCount("This file leaves out %s; --alert selects one.", int64(omitted), "failure")
 }
 
-// ofNode precedes the name of the node in the name of a journal source.
+// ofNode separates the name of a journal source from the name of its node.
 const ofNode = " of node "
 
-// listSources returns the inputs grouped by kind, and journals also by node.
+// listSources returns the inputs grouped by kind. Journals are also grouped by node.
 func (in *Recorded) listSources() []Source {
 	all := map[string]*Source{}
 	for i, read := range in.Report.Outcomes {
@@ -291,17 +291,17 @@ func (in *Recorded) listSources() []Source {
 	return out
 }
 
-// kindNames are the kinds of sources, in the order of the gaps about them, with words for people.
+// kindNames contains the kinds of sources with their names for people. Gaps about the sources have the same order.
 var kindNames = [][2]string{
 	{sourcePods, "logs of pods"}, {sourceJournal, "systemd journal"}, {sourceEvents, "Kubernetes Events"},
 	{sourceObjects, "states of Kubernetes objects"}, {sourceFiles, "such logs"},
 }
 
-// noteAbsentSources adds gaps for the sources that the input does not contain, or contains in
-// part, with the rules that need them.
+// noteAbsentSources adds a gap for each kind of source that is missing from the input, or partly missing. The gap names
+// the rules that need the source.
 func (in *Recorded) noteAbsentSources(c *Case) {
 	reads := replay.Reads(in.Set, in.Inputs, true)
-	blind := map[string][]string{} // names of rules whose logs are not read, by kind of source
+	blind := map[string][]string{} // names of the rules whose logs are missing, by kind of source
 	total := 0
 	for _, r := range in.Set.Rules {
 		if r.Mode == rules.ModeOff {
@@ -332,7 +332,7 @@ func (in *Recorded) noteAbsentSources(c *Case) {
 func sourceKind(from rules.Selector) string {
 	kind := sourceFiles
 	for _, m := range from.Matchers() {
-		if m.Matches("") { // the label is not required
+		if m.Matches("") { // the selector also matches streams without the label
 			if m.Name == "container" {
 				kind = sourcePods
 			}
@@ -353,7 +353,8 @@ func sourceKind(from rules.Selector) string {
 	return kind
 }
 
-// noteEdges adds gaps for the sources whose lines begin after a failure, or end before it.
+// noteEdges adds a gap for the end of the input. It also adds a gap that lists the sources whose lines begin after the
+// first failure began, or end before the last failure began.
 func (in *Recorded) noteEdges(c *Case) {
 	if in.Report.End.IsZero() {
 		return

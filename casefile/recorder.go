@@ -17,22 +17,22 @@ import (
 
 // Limits of the lines that a case contains.
 const (
-	firstLines = 6 // first lines for each rule, part and log
+	firstLines = 6 // maximum number of first lines for each rule, part and log
 	lastLines  = 4
 	maxGroups  = 5_000
-	maxRaw     = 2 << 10 // bytes of a line before it is redacted
+	maxRaw     = 2 << 10 // maximum length of a line in bytes before it is redacted
 	maxEntries = 500
 )
 
-// Recorder keeps matched lines of a scan for the timeline: the first and the newest lines for
-// each rule, part and log. Its memory is limited. It is not safe for concurrent use.
+// Recorder keeps matched lines of a scan for the timeline. These are the first and the newest lines for each rule, part
+// and log. Its memory is limited. It is not safe for concurrent use.
 type Recorder struct {
 	redact  *redact.Redactor
 	groups  map[groupKey]*lineGroup
-	omitted int64 // number of lines in groups beyond the limit
+	omitted int64 // number of lines in groups that exceed the limit
 }
 
-// NewRecorder returns a recorder. The redactor must hide what may not leave the cluster.
+// NewRecorder returns a recorder. The redactor must hide all data that must not leave the cluster.
 func NewRecorder(r *redact.Redactor) *Recorder {
 	return &Recorder{redact: r, groups: map[groupKey]*lineGroup{}}
 }
@@ -48,17 +48,17 @@ type lineGroup struct {
 	source string
 	labels matcher.Labels
 	first  []keptLine
-	last   []keptLine // last lines, ordered by time
+	last   []keptLine // newest lines, ordered by time
 	count  int64
 }
 
 type keptLine struct {
 	at    time.Time
-	raw   string // line that is not redacted yet; "" when it is
+	raw   string // line before redaction; "" after it is redacted
 	clean redact.Text
 }
 
-// Add takes hits of an input. It can be used as replay.ScanOptions.OnHits.
+// Add records hits of an input. It can be used as replay.ScanOptions.OnHits.
 func (r *Recorder) Add(file string, hits []matcher.Hit) {
 	for i := range hits {
 		r.add(file, &hits[i])
@@ -161,7 +161,7 @@ func logName(file string, l matcher.Labels) string {
 	return strings.Join(parts, ", ")
 }
 
-// lineEntries returns the kept lines, ordered by time. A line of several parts is one entry.
+// lineEntries returns the kept lines as entries, ordered by time. A line that matches several parts becomes one entry.
 func (r *Recorder) lineEntries(failures []Failure, rulesOf []*rules.Rule) []Entry {
 	type place struct {
 		at   time.Time
@@ -214,8 +214,8 @@ func partText(k groupKey) string {
 	return k.rule.Alert + ": matches"
 }
 
-// belongsTo reports whether a line belongs to a failure: the rule is the same, the time is that
-// of the failure, and no label that both have differs.
+// belongsTo reports whether a line belongs to a failure. The line must match the rule of the failure, and its time must
+// be within the failure. Labels that both have must be equal.
 func belongsTo(k groupKey, g *lineGroup, t time.Time, f *Failure, rule *rules.Rule) bool {
 	if rule != k.rule || t.Before(f.Since.Add(-rule.Within)) || hasEnded(f, t) {
 		return false

@@ -16,18 +16,18 @@ const (
 	maxLinks    = 8
 )
 
-// places maps the labels that say where a failure is to words for what they name.
+// places maps the labels that state the place of a failure to names for people.
 var places = map[string]string{
 	"namespace": "namespace", "capi_namespace": "namespace", "object_namespace": "namespace", "group_namespace": "namespace",
 	"pod": "pod", "node": "node", "node_name": "node",
 	"object": "object", "name": "object", "machine": "object", "capi_cluster": "object", "rke_cluster": "object", "lease": "object",
 }
 
-// apart are labels that distinguish places of the same name.
+// apart contains labels that distinguish places with the same name, such as namespaces in different clusters.
 var apart = append(slices.Clone(rules.DefaultIdentity), replay.FileLabel)
 
-// sharedLabels returns the place labels that two failures have in common, the most precise
-// first. It returns nil if the failures are in different places.
+// sharedLabels returns the place labels that two failures have in common, the most precise label first. It returns nil
+// if the failures are in different places.
 func sharedLabels(a, b map[string]string) []string {
 	for _, name := range apart {
 		if a[name] != b[name] {
@@ -52,16 +52,16 @@ func sharedLabels(a, b map[string]string) []string {
 	return out
 }
 
-// placeBreadth returns how much a kind of place contains. A namespace contains more than a
-// node, and a node more than an object.
+// placeBreadth returns the breadth of a kind of place. A namespace is broader than a node, and a node is broader than
+// an object.
 func placeBreadth(place string) int {
 	word, _, _ := strings.Cut(place, " ")
 	return map[string]int{"object": 1, "pod": 2, "node": 3, "namespace": 4}[word]
 }
 
-// linkFailures sorts and numbers the failures by time, keeps the subjects and the failures that
-// were open at the same time, and finds the chains. It returns the number of failures beyond
-// the maximum, which it removes.
+// linkFailures sorts and numbers the failures by time, and finds the chains of causes. It keeps the subjects and the
+// failures that were open at the same time. It removes the failures that exceed the maximum number, and returns their
+// number.
 func (c *Case) linkFailures() (omitted int) {
 	c.keepRelated()
 	if omitted = len(c.Failures) - maxFailures; omitted > 0 {
@@ -69,7 +69,7 @@ func (c *Case) linkFailures() (omitted int) {
 		c.Failures = c.Failures[:maxFailures]
 	}
 	slices.SortStableFunc(c.Failures, inTime)
-	group := make([]int, len(c.Failures)) // index of the first failure in the chain of each failure
+	group := make([]int, len(c.Failures)) // for each failure, the index of the first failure in its chain
 	for i := range c.Failures {
 		b := &c.Failures[i]
 		b.ID, b.After, group[i] = i+1, []Link{}, i
@@ -105,7 +105,8 @@ func failureWeight(f Failure) int {
 	return w
 }
 
-// sharedWhileOpen returns what two failures that were open at the same time have in common.
+// sharedWhileOpen returns the place labels that two failures have in common. It returns nil if the failures were not
+// open at the same time.
 func sharedWhileOpen(a, b *Failure) []string {
 	began := times.Later(a.Since, b.Since)
 	if a.Since.IsZero() || b.Since.IsZero() || hasEnded(a, began) || hasEnded(b, began) {
@@ -116,8 +117,8 @@ func sharedWhileOpen(a, b *Failure) []string {
 
 func hasEnded(f *Failure, t time.Time) bool { return f.EndsAt != nil && f.EndsAt.Before(t) }
 
-// keepRelated removes the failures that are not related to a subject. A failure is related if
-// it is on a path of causes with a subject, or was open in the same place at the same time.
+// keepRelated removes the failures that are not related to a subject. A failure is related if it is in a chain of
+// causes with a subject, or was open in the same place at the same time.
 func (c *Case) keepRelated() {
 	var subjects []*Failure
 	for i := range c.Failures {
@@ -139,9 +140,8 @@ func (c *Case) keepRelated() {
 	c.Failures = kept
 }
 
-// findCause returns the index of the failure that is the cause of f; -1 if the file does not
-// contain it. If several failures have the fingerprint of the cause, it is the last one that
-// had not ended when f began.
+// findCause returns the index of the failure that caused f. It returns -1 if the file does not contain this failure. If
+// several failures have the fingerprint of the cause, it returns the last of them that had not ended when f began.
 func (c *Case) findCause(f *Failure) int {
 	if f.Cause == nil {
 		return -1
@@ -156,11 +156,11 @@ func (c *Case) findCause(f *Failure) int {
 	return found
 }
 
-// explainedFailures returns, by index, whether a failure is on a path of causes with a subject.
+// explainedFailures returns, for each index of a failure, whether the failure is in a chain of causes with a subject.
 func (c *Case) explainedFailures() []bool {
 	out := make([]bool, len(c.Failures))
 	for i := range c.Failures {
-		var path []int // from symptom to cause
+		var path []int // indexes of failures, from a symptom to its cause
 		for k := i; k >= 0 && len(path) <= len(c.Failures); k = c.findCause(&c.Failures[k]) {
 			path = append(path, k)
 		}
@@ -173,7 +173,7 @@ func (c *Case) explainedFailures() []bool {
 	return out
 }
 
-// joinCauses numbers the causes of failures, and puts each failure into the chain of its cause.
+// joinCauses sets the number of each failure's cause, and adds each failure to the chain of its cause.
 func (c *Case) joinCauses(group []int) {
 	for i := range c.Failures {
 		k := c.findCause(&c.Failures[i])
@@ -193,8 +193,8 @@ func joinGroups(group []int, from, to int) {
 	}
 }
 
-// listChains returns the chains with more than one failure. group is the index of the first
-// failure in the chain of each failure.
+// listChains returns the chains with at least two failures. group contains, for each failure, the index of the first
+// failure in its chain.
 func listChains(group []int) []Chain {
 	members := map[int][]int{}
 	for i, of := range group {

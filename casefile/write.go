@@ -24,7 +24,7 @@ var page string
 //go:embed case.md
 var document string
 
-// functions are the functions of both templates. A template is parsed when it is first used.
+// functions contains the functions that both templates use. Templates are parsed when they are first used.
 var functions = map[string]any{
 	"stamp": formatStamp, "since": formatSince, "link": httpLink, "count": formatCount, "place": entryPlace,
 	"severity": severityClass,
@@ -45,14 +45,14 @@ var documentTemplate = sync.OnceValue(func() *texttemplate.Template {
 	}).Parse(document))
 })
 
-// HTML writes the case as one page. The page loads no scripts, fonts or pictures.
+// HTML writes the case as a single page, which loads no scripts, fonts or images.
 func (c *Case) HTML(w io.Writer) error { return pageTemplate().Execute(w, c) }
 
 // Markdown writes the case for tickets and pull requests. Text from logs or rules is escaped,
 // so that it does not act as markup.
 func (c *Case) Markdown(w io.Writer) error { return documentTemplate().Execute(w, c) }
 
-// fencedBlock returns lines as a block of code, without a newline at the end.
+// fencedBlock returns lines as a code block without a newline at the end.
 func fencedBlock(lines string) string { return strings.TrimSuffix(markdown.Block(lines+"\n"), "\n") }
 
 // JSON writes the case in the JSON form, which Schema describes.
@@ -83,7 +83,7 @@ func formatStamp(stamp any) string {
 	return ""
 }
 
-// httpLink returns s if it is an address that a link may open, and "" otherwise.
+// httpLink returns s if it is an http or https address, and "" otherwise.
 func httpLink(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {

@@ -9,8 +9,8 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// These types describe a file of CREs. A part that only describes a CRE may have unknown keys,
-// but a part that decides when the CRE fires may not.
+// These types describe a file of CREs. Unknown keys are allowed in parts that only describe a CRE, but not in parts
+// that decide when the CRE fires.
 
 type creFile struct {
 	Rules   creRules       `yaml:"rules" strict:"anchors"`
@@ -31,7 +31,7 @@ type creRule struct {
 	end          strictyaml.Pos // start of the next rule; zero for the end of the file
 	id           string
 	title        string
-	severity     int // -1 if it is not stated
+	severity     int // -1 if the CRE states no severity
 	description  string
 	cause        string
 	impact       string
@@ -50,7 +50,7 @@ type creApplication struct{ name, container, image, version string }
 type creCondition struct {
 	window       time.Duration
 	source       string
-	terms        []creTerm // terms under `match` of a set or `order` of a sequence
+	terms        []creTerm // terms in the order of the file, from `match` of a set or `order` of a sequence
 	negate       []creTerm
 	correlations []string
 }
@@ -61,19 +61,19 @@ type creTerm struct {
 	value, regex, jq string
 	valueAt          strictyaml.Pos
 	count            int
-	other            string // name of a construct that is not a condition on a line
+	other            string // name of an unsupported construct, which is not a condition on a line
 	window, slide    time.Duration
 	anchor           int
 	absolute         bool
 }
 
-// decoders has a function for the value of each key of a mapping. Null values are omitted.
+// decoders contains, for each key of a mapping, the function that decodes its value. Null values are skipped.
 type decoders map[string]func(*strictyaml.Node)
 
 // decodeKnown decodes the values of the known keys of a mapping. It ignores other keys.
 func (known decoders) decodeKnown(n *strictyaml.Node) { known.decode(n.Entries()) }
 
-// decodeAll decodes the values of a mapping. It reports other keys than the known ones.
+// decodeAll decodes the values of a mapping. It reports unknown keys as errors.
 func (known decoders) decodeAll(n *strictyaml.Node) {
 	known.decode(n.EntriesOf(slices.Sorted(maps.Keys(known))))
 }
@@ -238,7 +238,7 @@ func (t *creTerm) decode(n *strictyaml.Node) {
 		"value": value(&t.value), "regex": value(&t.regex), "jq": value(&t.jq), "count": decodeInt(&t.count, 0, 10_000),
 		"window": goDurationOf(&t.window), "slide": goDurationOf(&t.slide), "anchor": decodeInt(&t.anchor, 0, 255),
 		"absolute": decodeBool(&t.absolute),
-		"field":    ignore, // the engine of CREs searches the whole line, whatever the field is
+		"field":    ignore, // ignored, because the engine of CREs searches the whole line for every field
 	}
 	for _, other := range []string{"extract", "promql", "sequence", "set"} {
 		keys[other] = func(*strictyaml.Node) { t.other = other }
@@ -267,7 +267,7 @@ func (im *importer) readCRE(f File) {
 		last.end = terms
 	}
 	if blame(ps, strictyaml.Pos{}, file.Rules[0].at) != nil || !last.end.IsZero() && blame(ps, last.end, strictyaml.Pos{}) != nil {
-		im.refuseFile(f, ps) // the problem may concern any rule of the file
+		im.refuseFile(f, ps) // a problem without a position may concern any rule of the file
 		return
 	}
 	for i := range file.Rules {

@@ -50,7 +50,7 @@ func (im *importer) convertCRE(c *creRule, terms creTermMap, sample []byte) (*ru
 	return r, nil
 }
 
-// resolveTerms replaces names of terms by the terms, and refuses conditions that are not about lines.
+// resolveTerms replaces the names of terms by the terms. It refuses conditions that do not concern lines.
 func resolveTerms(c *creCondition, terms creTermMap) (*creCondition, error) {
 	out := *c
 	resolve := func(all []creTerm, negate bool) ([]creTerm, error) {
@@ -121,7 +121,7 @@ func (t *creTerm) linePattern() (pattern, error) {
 	return pattern{}, refuseAt(t.valueAt, "`jq` is a program; write a rule whose `match` has `field`")
 }
 
-// text returns what the term looks for, for messages.
+// text returns the text or expression that the term searches for, for messages.
 func (t *creTerm) text() string { return shorten(t.value + t.regex + t.jq) }
 
 // creSeverities are severities by the number of a CRE's severity.
@@ -183,17 +183,17 @@ type meaning struct {
 	kind   string
 	sample []string
 
-	terms    []term // terms in order; a set has no terms that others imply
-	single   bool   // whether one line is enough
-	clearing bool   // whether a line of `negate` between the first and the last line resets the count
+	terms    []term // terms in the order of the CRE; terms of a set that follow from other terms are removed
+	single   bool   // whether a single line makes the rule fire
+	clearing bool   // whether a line that matches `negate`, between the first and the last line, resets the count
 }
 
-// term is a condition on a line that must occur, with the pattern that expresses it.
+// term is a condition on a line that must occur, and the pattern that expresses the condition in the rule language.
 type term struct {
 	pattern
 	cre   creTerm
-	texts [][]string // result of requiredTexts, in a set
-	lines int        // number of lines of the sample that match, in a set
+	texts [][]string // only in a set; result of requiredTexts
+	lines int        // only in a set; number of lines of the sample that match
 }
 
 // defaultKeep is how long an alert without `clear` lasts after its last line.

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// A condition of `negate` forbids lines in a span of time. The span starts at one of the lines
-// that occurred (anchor), moved by slide. Its length is window; without absolute, the time from
-// the first to the last of these lines is added. The rule language has three ways to express
-// it: `not` for the line itself, `clear` for the time from the first to the last line, and
-// `unless` for a time before or after.
+// A condition of `negate` forbids lines in a span of time. The span starts at one of the lines that occurred, which is
+// called the anchor, and is moved by slide. The length of the span is window. Unless absolute is set, the time from the
+// first to the last of the lines that occurred is added to the length. The rule language can express this in three
+// ways: `not` for the line itself, `clear` for the time from the first to the last line, and `unless` for a time before
+// or after.
 
-// span is how a condition of `negate` is expressed in the rule language.
+// span is the expression of a condition of `negate` in the rule language.
 type span struct {
-	kind                  string        // same, between or around (for `not`, `clear` and `unless`)
+	kind                  string        // same (`not`), between (`clear`) or around (`unless`)
 	beforeLast, afterLast time.Duration // durations for "around", relative to the last line
 }
 
@@ -102,14 +102,14 @@ func (m *meaning) negateSpan(t *creTerm) (span, error) {
 		}
 		return span{kind: spanAround, afterLast: t.window}, nil
 	case t.anchor == 0 && !t.absolute && t.window+t.slide >= 0:
-		// The span is from slide before the first line until after the last line.
+		// The span starts slide before the first line and ends after the last line.
 		m.rule.warn("a line of `negate` mutes from %s before the last line; in the CRE, from %s before the first one", m.cond.window-t.slide, -t.slide)
 		return span{kind: spanAround, beforeLast: m.cond.window - t.slide, afterLast: t.window + t.slide}, nil
 	}
 	return refuse("in a part of the time between the first and the last line (anchor %d, slide %s, window %s): a rule can forbid all of it, or a time before or after", t.anchor, t.slide, t.window)
 }
 
-// spanOfOne does what negateSpan does, for a rule that fires on one line.
+// spanOfOne is like negateSpan, for a rule that fires on a single line.
 func (m *meaning) spanOfOne(t *creTerm, refuse func(string, ...any) (span, error)) (span, error) {
 	end := t.slide + t.window
 	switch {
@@ -123,7 +123,7 @@ func (m *meaning) spanOfOne(t *creTerm, refuse func(string, ...any) (span, error
 	return span{kind: spanAround, beforeLast: -t.slide, afterLast: end}, nil
 }
 
-// demandedLines returns how many lines the condition requires.
+// demandedLines returns the number of lines that make the rule fire.
 func (m *meaning) demandedLines() int {
 	n := 0
 	for _, t := range m.terms {

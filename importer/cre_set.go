@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// A set is complete when for each of its conditions a line within the window met it, in any
-// order. The rule language can count different values of a name (`distinct`), so each condition
-// captures a different text, which all of its lines contain.
+// A set is complete when each of its conditions was met by a line within the window, in any order. The rule language
+// can count the different values of a captured name (`distinct`). So the pattern of each condition captures a different
+// text, which all lines of the condition contain.
 
-// mark is the name of the capture with this text.
+// mark is the name of the capture that contains this text.
 const mark = "condition"
 
-// dropImplied removes conditions of a set that each line of another condition also meets.
+// dropImplied removes conditions of a set that follow from another condition, because every line that meets the other
+// condition meets them too.
 func (m *meaning) dropImplied() error {
 	if i := slices.IndexFunc(m.terms, func(t term) bool { return t.cre.count > 1 }); i >= 0 && len(m.terms) > 1 {
 		return fmt.Errorf("the set counts %d lines of one kind and also demands lines of other kinds, in any order: a rule counts lines of one kind, or different kinds", m.terms[i].cre.count)
@@ -29,7 +30,7 @@ func (m *meaning) dropImplied() error {
 	for i, t := range m.terms {
 		implied := false
 		for j, other := range m.terms {
-			// The first of several equal conditions is kept.
+			// Of several equal conditions, the first one is kept.
 			implied = implied || j != i && other.implies(&t) && (j < i || !t.implies(&other))
 		}
 		if !implied {
@@ -43,7 +44,8 @@ func (m *meaning) dropImplied() error {
 // maxConditions is the maximum number of conditions in a set. preq has the same limit.
 const maxConditions = 64
 
-// implies reports whether every line that matches t matches o. It may miss what is hard to prove.
+// implies reports whether every line that matches t also matches o. It may return false although this is the case, if
+// it is hard to prove.
 func (t *term) implies(o *term) bool {
 	text, ok := o.onlyText()
 	if !ok {
@@ -52,7 +54,7 @@ func (t *term) implies(o *term) bool {
 	return inAll(t.texts, text)
 }
 
-// requiredTexts returns, for each alternative of a pattern, texts that a matching line contains.
+// requiredTexts returns, for each alternative of a pattern, the texts that every matching line contains.
 func requiredTexts(m pattern) [][]string {
 	if m.regex == "" {
 		return [][]string{{m.text}}
@@ -95,8 +97,8 @@ func (m *meaning) translateSet() error {
 	return nil
 }
 
-// rarestFirst sorts the conditions by the number of sample lines that meet them. A line that
-// meets several conditions counts for the first one.
+// rarestFirst sorts the conditions by the number of sample lines that meet them. A line that meets several conditions
+// counts only for the first of them.
 func (m *meaning) rarestFirst() {
 	for i := range m.terms {
 		t := &m.terms[i]
@@ -110,8 +112,8 @@ func (m *meaning) rarestFirst() {
 	slices.SortStableFunc(m.terms, func(a, b term) int { return a.lines - b.lines })
 }
 
-// commonTexts returns a text for each condition. All lines of the condition contain it, and it
-// differs from the texts of the other conditions.
+// commonTexts returns a text for each condition. All lines that meet the condition contain its text, and no two
+// conditions have the same text.
 func (m *meaning) commonTexts() ([]string, error) {
 	candidates := make([][]string, len(m.terms))
 	order := make([]int, len(m.terms))
@@ -119,7 +121,7 @@ func (m *meaning) commonTexts() ([]string, error) {
 		candidates[i] = commonToAll(t.texts)
 		order[i] = i
 	}
-	// The conditions with the fewest candidates choose first.
+	// Conditions with few candidates choose first, because others have more alternatives.
 	slices.SortStableFunc(order, func(a, b int) int { return len(candidates[a]) - len(candidates[b]) })
 	out := make([]string, len(m.terms))
 	taken := map[string]bool{}

@@ -12,26 +12,26 @@ import (
 	"crowsnest/redact"
 )
 
-// journalSources are sources of CREs whose lines are in the journal of a node.
+// journalSources contains the sources of CREs whose lines are in the journal of a node.
 var journalSources = map[string]string{
 	"kubelet": `{unit="kubelet.service"}`, "docker": `{unit="docker.service"}`, "dockerd": `{unit="docker.service"}`,
 	"containerd": `{unit="containerd.service"}`, "kernel": `{transport="kernel"}`, "dmesg": `{transport="kernel"}`,
 	"syslog": `{transport=~".+"}`, "journal": `{transport=~".+"}`, "systemd": `{identifier="systemd"}`,
 }
 
-// podSources are components whose containers have other names than the component.
+// podSources contains the components whose containers are not named like the component.
 var podSources = map[string]string{
 	"ingress-nginx": "ingress-nginx", "harbor": "harbor", "strimzi-kafka-operator": "strimzi-cluster-operator",
 }
 
-// correlations maps the names of labels in CREs to those of labels of streams.
+// correlations maps the names of labels in CREs to the names of stream labels.
 var correlations = map[string]string{
 	"hostname": "node", "host": "node", "node": "node", "nodename": "node", "node_name": "node",
 	"pod": "pod", "podname": "pod", "pod_name": "pod", "namespace": "namespace",
 	"container": "container", "containername": "container", "container_name": "container",
 }
 
-// placeCRE sets the streams that the rule reads, and the key of the rule.
+// placeCRE sets the selector of the streams that the rule reads, and the labels by which its alerts are grouped.
 func (im *importer) placeCRE(r *rule, c *creRule, cond *creCondition) error {
 	if cond.source == "" && im.opt.From == "" {
 		return fmt.Errorf("it names no `event.source`; state the streams with --from")
@@ -58,7 +58,7 @@ func (im *importer) placeCRE(r *rule, c *creRule, cond *creCondition) error {
 	return nil
 }
 
-// alertKey returns the name that alerts are grouped by, which is the node for lines of its journal.
+// alertKey returns the label by which alerts are grouped. For lines of a journal, this is the node.
 func alertKey(from string) string {
 	for _, label := range []string{"{unit", "{transport", "{identifier"} {
 		if strings.HasPrefix(from, label) {
@@ -120,7 +120,7 @@ func sourceSelector(r *rule, c *creRule, cond *creCondition) (string, error) {
 // generatedEnd matches the end of a source that was generated from the title of a list.
 var generatedEnd = lazyre.New(`-[0-9]+(-log-based)?-cres?(-candidates)?$`)
 
-// maxWords is the largest number of words in the name of a component, and not of a sentence.
+// maxWords is the maximum number of words in the name of a component. A text with more words is a sentence.
 const maxWords = 4
 
 // componentName returns the name of the component in a source. It is the words with which the

@@ -54,7 +54,7 @@ func shorten(s string) string {
 	return strings.ToValidUTF8(s[:80], "") + "..."
 }
 
-// plainText returns the text that an expression matches, if it matches only one text.
+// plainText returns the string that an expression matches, if the expression matches only one string.
 func plainText(expr string) (string, bool) {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil || re.Op != syntax.OpLiteral || re.Flags&syntax.FoldCase != 0 {
@@ -63,14 +63,14 @@ func plainText(expr string) (string, bool) {
 	return string(re.Rune), true
 }
 
-// Limits for the alternatives of an expression, and for the texts of each.
+// Maximum numbers of the alternatives of an expression, and of the texts of each alternative.
 const (
 	maxAlternatives = 256
 	maxTexts        = 32
 )
 
-// patternTexts returns, for each alternative of an expression, the texts that every match contains. It
-// omits letters that may be in either case.
+// patternTexts returns, for each alternative of an expression, the texts that every match contains. It omits letters
+// that match in either case.
 func patternTexts(re *syntax.Regexp) [][]string {
 	switch re.Op {
 	case syntax.OpLiteral:

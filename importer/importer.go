@@ -1,6 +1,6 @@
-// Package importer translates CREs, the rules of preq, into packs. It preserves the meaning of
-// a rule, or refuses the rule with the reason. It does not read files or run engines; the
-// caller checks and tests the packs.
+// Package importer translates CREs, which are the rules of preq, into rule packs. The translation of a rule has the
+// same meaning as the CRE. If that is impossible, the rule is refused with the reason. The package does not read files
+// or run rules; the caller checks and tests the packs.
 package importer
 
 import (
@@ -22,7 +22,7 @@ const (
 	MaxFileBytes = 4 << 20
 	// MaxSampleBytes is the maximum number of bytes that are read from a sample log.
 	MaxSampleBytes = 2 << 20
-	// MaxRules is the maximum number of rules in one import, and of rules that can be loaded.
+	// MaxRules is the maximum number of rules in one import. It is also the maximum number of rules that can be loaded.
 	MaxRules = 5000
 )
 
@@ -30,9 +30,9 @@ const (
 type File struct {
 	Name string // name for messages
 	Data []byte
-	// Sample is a log for tests of the rules, with lines that they match. It may be nil.
+	// Sample is a log whose lines the rules match. Tests of the rules are generated from it. It may be nil.
 	Sample []byte
-	// Found says that the file was found in a folder, where files without rules are usual.
+	// Found says that the file was found in a folder. Files without rules are usual there, so they are no error.
 	Found bool
 }
 
@@ -40,9 +40,10 @@ type File struct {
 type Options struct {
 	// Pack is the name of the pack. Further packs have this name with a number appended.
 	Pack string
-	// From is a selector that replaces those derived from the rules, unless it is "".
+	// From is a selector that replaces the selectors derived from the rules. If it is "", the derived selectors are
+	// used.
 	From string
-	// Strict says that rules which would be converted with a warning are refused.
+	// Strict refuses rules that would otherwise be converted with a warning.
 	Strict bool
 	// Try checks and tests a generated pack. If it is nil, packs are not checked.
 	Try func(pack []byte) (Trial, error)
@@ -60,21 +61,21 @@ type Status string
 // Values of Status.
 const (
 	Converted Status = "converted"
-	Warned    Status = "warning" // converted, with a warning
+	Warned    Status = "warning" // the rule was converted, with a warning
 	Refused   Status = "refused"
-	Skipped   Status = "skipped" // a file in a folder that contains no rules
+	Skipped   Status = "skipped" // the file was found in a folder and contains no rules
 )
 
-// Outcome is the result of importing one rule, or of a file that cannot be read.
+// Outcome is the result of importing one rule, or of reading a file that cannot be imported.
 type Outcome struct {
 	File    string   `json:"file"`
-	Line    int      `json:"line"` // number of the line, from 1; zero for the whole file
+	Line    int      `json:"line"` // line number, from 1; zero means the whole file
 	Column  int      `json:"column"`
 	ID      string   `json:"id"`    // id of the CRE
 	Title   string   `json:"title"` // title of the CRE
 	Alert   string   `json:"alert"` // name in the pack; "" if the rule was refused
 	Status  Status   `json:"status"`
-	Reasons []string `json:"reasons"` // reasons why the rule was refused, or things to check
+	Reasons []string `json:"reasons"` // reasons why the rule was refused, or remarks that a person should check
 	Tests   int      `json:"tests"`   // number of inline tests from the sample log
 
 	rule *rule
@@ -132,17 +133,17 @@ type importer struct {
 	opt      Options
 	from     rules.Selector
 	redactor *redact.Redactor
-	names    map[string]bool // names of alerts that are in use
+	names    map[string]bool // names of alerts that are already used
 	sampled  int             // number of bytes of sample logs that were searched
 	out      []*Outcome
 }
 
-// refuseAt returns the reason why a rule cannot be translated, with its position.
+// refuseAt returns an error with the reason why a rule cannot be translated, and the position.
 func refuseAt(at strictyaml.Pos, format string, args ...any) error {
 	return fmt.Errorf("line %d, column %d: %s", at.Line, at.Column, fmt.Sprintf(format, args...))
 }
 
-// add records a translated rule, or the error why the rule was not translated.
+// add records a translated rule or, if err is not nil, the error that prevented the translation.
 func (im *importer) add(c *creRule, r *rule, err error) {
 	o := &Outcome{
 		File: c.at.File(), Line: c.at.Line, Column: c.at.Column,
@@ -174,7 +175,7 @@ func (im *importer) refuseFile(f File, ps strictyaml.Problems) {
 // maxProblems is the maximum number of listed problems per file.
 const maxProblems = 10
 
-// skip records a file without rules. It is refused, unless it was found in a folder.
+// skip records a file without rules. If the file was not found in a folder, it is recorded as refused.
 func (im *importer) skip(f File, line int, reason string) {
 	status := Refused
 	if f.Found {
@@ -204,11 +205,11 @@ func blame(ps strictyaml.Problems, start, end strictyaml.Pos) error {
 	return nil
 }
 
-// maxTrials is the maximum number of times that a pack is tried. Each trial finds rules that
-// the one before could not check because others were broken.
+// maxTrials is the maximum number of times that a pack is checked and tested. Each trial can find invalid rules that
+// the previous trial did not check, because other rules were invalid.
 const maxTrials = 6
 
-// try removes the rules whose check or tests fail.
+// try checks and tests the rules, and removes the rules that fail.
 func (im *importer) try() error {
 	if im.opt.Try == nil {
 		return nil
@@ -229,9 +230,8 @@ func (im *importer) try() error {
 	return fmt.Errorf("the generated rules still fail their check after %d rounds: please report this", maxTrials)
 }
 
-// judge removes the rules that failed, and reports whether there were any. It also refuses a
-// rule that fails only with its sample log. Such a log may end in the middle of the failure,
-// but the import may also have changed what the rule matches.
+// judge removes the rules that failed, and reports whether there were any. If a rule fails only with its sample log, it
+// is also removed. Such a log may end in the middle of the failure, but the translation may also be wrong.
 func (im *importer) judge(t Trial) (failed bool) {
 	for _, o := range im.out {
 		if o.rule == nil {
@@ -268,7 +268,7 @@ func (im *importer) outcomes() []Outcome {
 	return out
 }
 
-// packs returns the translated rules in as few packs as the maximum size of a pack allows.
+// packs distributes the translated rules over as few packs as the maximum size of a pack allows.
 func (im *importer) packs() []Pack {
 	var texts []string
 	var tests []int

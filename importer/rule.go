@@ -14,14 +14,14 @@ import (
 type rule struct {
 	alert, from string
 	match       pattern
-	sequence    []pattern // steps of a sequence; if set, match is not used
-	count       int       // zero means one line
+	sequence    []pattern // steps of a sequence; if it is set, match is not used
+	count       int       // number of matching lines that make the rule fire; zero means one
 	within      time.Duration
 	distinct    string
 	by          []string
 	clear       *pattern
 	unless      *pattern
-	muteBefore  time.Duration // how long before the trigger `unless` mutes the alert
+	muteBefore  time.Duration // time before the trigger in which a line of `unless` mutes the alert
 	wait        time.Duration // value of `for`
 	keep        time.Duration // value of `keep_firing_for`; zero for the default
 	expire      time.Duration
@@ -33,12 +33,12 @@ type rule struct {
 	affects     []affects
 	tests       []test
 
-	comments []string // comments above the rule
+	comments []string // comments before the rule
 	warnings []string
-	ifFails  string // reason with which the rule is refused if its tests fail
+	ifFails  string // reason for refusing the rule if its tests fail
 }
 
-// entry is a name and a text in an ordered list.
+// entry is a name with a text in an ordered list.
 type entry struct{ name, value string }
 
 type affects struct{ component, image, versions string }
@@ -54,7 +54,7 @@ type test struct {
 type testLine struct {
 	at     time.Duration
 	text   string
-	repeat int // number of repetitions; zero means once
+	repeat int // number of times that the line is repeated; zero means once
 	every  time.Duration
 }
 
@@ -72,7 +72,7 @@ func (r *rule) annotate(name, value string) {
 	}
 }
 
-// pattern is a condition on a line. All its parts must hold.
+// pattern is a condition on a line. A line must match all its parts.
 type pattern struct {
 	text  string
 	regex string
@@ -80,12 +80,12 @@ type pattern struct {
 	not   *pattern
 }
 
-// onlyText returns the text of a pattern that consists of one text.
+// onlyText returns the text of a pattern if the pattern consists of a single text.
 func (m *pattern) onlyText() (string, bool) {
 	return m.text, m.text != "" && m.regex == "" && m.any == nil && m.not == nil
 }
 
-// anyPattern returns a pattern that matches if one of ms does.
+// anyPattern returns a pattern that matches if at least one of ms matches.
 func anyPattern(ms []pattern) pattern {
 	if len(ms) == 1 {
 		return ms[0]
@@ -93,7 +93,7 @@ func anyPattern(ms []pattern) pattern {
 	return pattern{any: ms}
 }
 
-// asListItem returns the YAML of the rule, as an item of a list.
+// asListItem returns the rule as an item of a YAML list.
 func (r *rule) asListItem() string {
 	var b strings.Builder
 	for _, c := range r.comments {
@@ -183,7 +183,7 @@ func (m *pattern) asMap() (out yamltext.Map) {
 	return out
 }
 
-// asValue returns the YAML of a pattern inside another pattern.
+// asValue returns the YAML of a pattern that is nested in another pattern.
 func (m *pattern) asValue() any {
 	if text, ok := m.onlyText(); ok {
 		return yamltext.Raw(yamltext.Quote(text))

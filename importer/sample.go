@@ -15,9 +15,9 @@ import (
 
 // Limits of the tests that are generated from sample logs.
 const (
-	maxSampleLine  = 2 << 10   // bytes of a line
-	maxSampleLines = 20_000    // lines that are read from a log
-	maxSampled     = 256 << 20 // bytes of the logs of all rules together
+	maxSampleLine  = 2 << 10   // maximum length of a line in bytes
+	maxSampleLines = 20_000    // maximum number of lines that are read from a log
+	maxSampled     = 256 << 20 // maximum size of the logs of all rules together in bytes
 )
 
 // sampleLines returns the texts of the lines in a sample log.
@@ -66,7 +66,8 @@ func (m *pattern) compile() func(line string) bool {
 	}
 }
 
-// sampleTests adds tests: lines of the sample log fire, and another line of it does not.
+// sampleTests adds two tests to the rule. In one test, lines of the sample log make the rule fire. In the other,
+// another line of the sample log does not.
 func (im *importer) sampleTests(r *rule, m *meaning, id string) error {
 	if len(m.sample) == 0 {
 		r.warn("there is no sample log, so the rule has no test")
@@ -118,8 +119,8 @@ func (m *meaning) whySilent() error {
 	return fmt.Errorf("the lines of its sample log do not complete the rule")
 }
 
-// chooseLines returns the first lines of the sample that complete the rule, and one line that
-// meets none of its conditions. The lines are redacted.
+// chooseLines returns the first lines of the sample that make the rule fire, and one line that meets none of its
+// conditions. The lines are redacted.
 func (m *meaning) chooseLines(redact func(string) string) (fires []string, quiet string) {
 	c := m.newChooser()
 	for _, l := range m.sample {
@@ -140,11 +141,11 @@ func (m *meaning) chooseLines(redact func(string) string) (fires []string, quiet
 	return c.lines, quiet
 }
 
-// chooser selects lines that together complete a rule.
+// chooser selects lines that together make a rule fire.
 type chooser struct {
 	conditions []func(string) bool
 	ordered    bool
-	forbidden  func(string) bool // reports whether a line makes the selection start again
+	forbidden  func(string) bool // whether a line makes the selection start again
 	met        []bool
 	left       int
 	lines      []string
@@ -201,7 +202,7 @@ func (c *chooser) useLine(l string) bool {
 	return known
 }
 
-// streamLabels returns labels of a stream that a selector selects, if there are any.
+// streamLabels returns the labels of some stream that the selector selects. It returns false if it finds none.
 func streamLabels(from string) ([]entry, bool) {
 	s, err := selector.Parse(from)
 	if err != nil {

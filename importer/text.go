@@ -11,13 +11,13 @@ import (
 	"crowsnest/redact"
 )
 
-// Limits for texts that are copied to a rule.
+// Limits of texts that are copied to a rule.
 const (
-	maxText   = 8 << 10 // bytes of an annotation or a summary
+	maxText   = 8 << 10 // maximum length of an annotation or a summary in bytes
 	maxStep   = 1 << 10
 	maxSteps  = 30
-	maxName   = 80 // length of an alert's name
-	maxListed = 40 // number of references or tags
+	maxName   = 80 // maximum length of the name of an alert
+	maxListed = 40 // maximum number of references, and of tags
 )
 
 // cleanProse cleans a text of several lines. The result has no control characters, no
@@ -36,7 +36,7 @@ func cleanProse(s string) string {
 	return strings.TrimSpace(text.Truncate(strings.TrimSpace(strings.Join(out, "\n")), maxText))
 }
 
-// escapeLiteral escapes a text so that a template reproduces it.
+// escapeLiteral escapes s so that the template evaluates to s.
 func escapeLiteral(s string) string { return strings.ReplaceAll(s, "{{", `{{"{{"}}`) }
 
 // alertName returns a name for an alert in CamelCase from the words of title. suffix is always
@@ -85,11 +85,12 @@ func camelCase(id string) string {
 	}, id), maxName/2)
 }
 
-// unsafeInSteps are characters with a meaning in a shell. A step that contains one must be a
-// complete command, which prose is not.
+// unsafeInSteps are characters with a special meaning in a shell. A step that contains one of them would have to be a
+// complete command, but the steps of a CRE are prose.
 const unsafeInSteps = "'\"`$()<>|&;\\#{}*?[]!~"
 
-// splitSteps divides instructions into steps if they are a list of lines without shell syntax.
+// splitSteps splits instructions into steps. ok is false unless the instructions are a list of lines without shell
+// syntax.
 func splitSteps(s string) (out []string, ok bool) {
 	for _, l := range strings.Split(s, "\n") {
 		item := strings.TrimLeft(l, " ")
@@ -103,7 +104,7 @@ func splitSteps(s string) (out []string, ok bool) {
 		case number != item && (strings.HasPrefix(number, ". ") || strings.HasPrefix(number, ") ")):
 			item = number[2:]
 		case len(out) > 0 && l[0] == ' ':
-			out[len(out)-1] += " " + item // continues the item above
+			out[len(out)-1] += " " + item // the line continues the previous item
 			continue
 		default:
 			return nil, false
@@ -118,7 +119,7 @@ func splitSteps(s string) (out []string, ok bool) {
 	return out, len(out) > 1 && len(out) <= maxSteps
 }
 
-// isLink reports whether a reference is an address that a browser opens.
+// isLink reports whether a reference is an address that a browser can open.
 func isLink(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && len(s) < 2048 && !strings.ContainsAny(s, " {}\"<>`")

@@ -1,4 +1,4 @@
-// Package runbook writes a Markdown page for each rule and an index for each pack, from the rules only.
+// Package runbook generates a Markdown page for each rule and an index page for each pack, from the rules only.
 package runbook
 
 import (
@@ -12,8 +12,8 @@ import (
 	"crowsnest/rules"
 )
 
-// Pages returns the pages of a set by relative path. They are an index, one page per pack, and
-// one per rule. The text depends only on the rules.
+// Pages returns the pages for a set of rules by relative path. There is one index page, one page for each pack, and one
+// page for each rule. The text depends only on the rules.
 func Pages(set *rules.Set) map[string]string {
 	out := map[string]string{"README.md": indexPage(set)}
 	for _, p := range set.Packs {
@@ -69,7 +69,7 @@ func packPage(name string, all []*rules.Rule) string {
 	return b.String()
 }
 
-// verifiedText returns the versions of components whose source code contains the rule's texts.
+// verifiedText returns a text about the versions of components whose source code contains the rule's texts.
 func verifiedText(r *rules.Rule) string {
 	var parts []string
 	for _, v := range r.Verified {
@@ -108,7 +108,7 @@ func Page(set *rules.Set, r *rules.Rule) string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// annotationText returns the text of an annotation, with names in place of values.
+// annotationText returns the text of an annotation. Names of values replace the values.
 func annotationText(r *rules.Rule, name string) string {
 	for _, a := range r.Annotations {
 		if a.Name == name {
@@ -118,7 +118,7 @@ func annotationText(r *rules.Rule, name string) string {
 	return ""
 }
 
-// readableText returns a template as readable text. The names of values are in italics.
+// readableText returns a template as readable text. Names of values replace the values, in italics.
 func readableText(t *rules.Template) string {
 	if t == nil {
 		return ""
@@ -130,7 +130,7 @@ func escape(s string) string {
 	return strings.NewReplacer("<", `\<`, "*", `\*`, "[", `\[`).Replace(s)
 }
 
-// commandText returns a template as a command, with names of values in capitals as in usage texts.
+// commandText returns a template as a command. Names of values replace the values in capitals, as in usage texts.
 func commandText(t *rules.Template) string {
 	return t.DocumentText(strings.ToUpper, func(text string) string { return text })
 }
@@ -193,7 +193,7 @@ func tableCell(s string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", `\|`)
 }
 
-// inlineCode returns a text as inline code, with as many backticks as are needed.
+// inlineCode returns s as Markdown code. It uses as many backticks as s requires.
 func inlineCode(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	fence := "`"

@@ -55,7 +55,7 @@ func describeTrigger(r *rules.Rule) string {
 	return b.String()
 }
 
-// describeKey describes how alerts are separated. There is one alert for all lines, or one for
+// describeKey describes how matching lines are grouped to alerts. There is one alert for all lines, or one alert for
 // each key.
 func describeKey(r *rules.Rule) string {
 	if len(r.By) == 0 {
@@ -64,7 +64,7 @@ func describeKey(r *rules.Rule) string {
 	return "per " + formatNames(r.By)
 }
 
-// describeShared describes which values a clear or unless line must share with the trigger.
+// describeShared describes the values that a line of clear or unless must share with the trigger.
 func describeShared(r *rules.Rule, a *rules.ClearOrUnless) string {
 	if len(a.Same) == 0 || slices.Equal(a.Same, r.By) {
 		return ""
@@ -106,7 +106,7 @@ func diagnosisSection(r *rules.Rule) string {
 	return b.String()
 }
 
-// nameStreams names the streams of a part. It returns "" if they are the streams of the rule.
+// nameStreams describes the streams that a part of a rule reads. It returns "" if they are the streams of the rule.
 func nameStreams(r *rules.Rule, from rules.Selector) string {
 	if from.Equal(r.From) {
 		return ""
@@ -136,7 +136,7 @@ func writeItem(b *strings.Builder, depth int, head string, m *rules.Matcher) {
 	}
 }
 
-// conditionTexts returns the conditions of a matcher except any and not.
+// conditionTexts returns texts for all conditions of a matcher except any and not.
 func conditionTexts(m *rules.Matcher) []string {
 	var out []string
 	for _, t := range m.Contains {
@@ -155,7 +155,7 @@ func conditionTexts(m *rules.Matcher) []string {
 	return out
 }
 
-// trimAnchors returns an anchored expression in the form in which the rule states it.
+// trimAnchors removes the anchors that the rule language adds to an expression.
 func trimAnchors(expr string) string {
 	if inner, ok := strings.CutPrefix(expr, "^(?s:"); ok {
 		return strings.TrimSuffix(inner, ")$")
@@ -163,13 +163,13 @@ func trimAnchors(expr string) string {
 	return expr
 }
 
-// maxExamples bounds the tests of each kind, and maxLines the lines of each test.
+// maxExamples is the maximum number of tests of each kind. maxLines is the maximum number of lines of each test.
 const (
 	maxExamples = 4
 	maxLines    = 3
 )
 
-// exampleLines returns lines from tests that raise an alert, and from tests that do not.
+// exampleLines returns lines of tests that raise an alert, and lines of tests that do not.
 func exampleLines(r *rules.Rule) string {
 	var fires, quiet strings.Builder
 	shownFires, shownQuiet := 0, 0
@@ -177,7 +177,7 @@ func exampleLines(r *rules.Rule) string {
 	for _, t := range r.Tests {
 		switch {
 		case expectsAlert(t) && shownFires < maxExamples:
-			// each line is shown once
+			// A line is shown only once.
 			shownFires += writeLines(&fires, t, func(line string) bool {
 				ok := !seen[line] && matchesStep(r, line)
 				seen[line] = seen[line] || ok
@@ -201,13 +201,13 @@ func expectsAlert(t rules.Test) bool {
 	return slices.ContainsFunc(t.Expect, func(c rules.Checkpoint) bool { return len(c.Firing) > 0 || len(c.Resolved) > 0 })
 }
 
-// writeLines writes the wanted lines of a test. It returns 1 if there are any, and otherwise 0.
+// writeLines writes the wanted lines of a test. It returns 1 if it wrote at least one line, and 0 otherwise.
 func writeLines(b *strings.Builder, t rules.Test, wanted func(line string) bool) int {
 	var lines []string
 	for _, in := range t.Input {
 		text := strings.ReplaceAll(in.Text, "{{ $value }}", "0")
 		if text != "" && len(lines) < maxLines && !slices.Contains(lines, redact.Sanitise(text)) && wanted(text) {
-			lines = append(lines, redact.Sanitise(text)) // removes colour codes
+			lines = append(lines, redact.Sanitise(text)) // without escape sequences for colors
 		}
 	}
 	if len(lines) == 0 {
@@ -221,7 +221,8 @@ func matchesStep(r *rules.Rule, text string) bool {
 	return slices.ContainsFunc(matcher.Explain(r, nil, []byte(text)).Parts, func(p matcher.PartExplanation) bool { return p.Part >= 0 && p.Held })
 }
 
-// linkTo returns a link from one rule's page to another's, or only the name if set lacks the other rule.
+// linkTo returns a link from the page of one rule to the page of another. If set lacks the other rule, it returns only
+// the name.
 func linkTo(set *rules.Set, from *rules.Rule, alert string) string {
 	to := set.Rule(alert)
 	switch {
