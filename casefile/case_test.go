@@ -90,8 +90,8 @@ func made(t *testing.T, about string, in []replay.Input, unread ...string) (*Cas
 	lines := NewRecorder(hide)
 	report, err := replay.Scan(set, program, in, replay.ScanOptions{Now: now, Redactor: hide, OnHits: lines.Add})
 	require.NoError(t, err)
-	return FromReport(Recorded{
-		Names: []string{"bundle"}, Inputs: in, Set: set, Report: report, Lines: lines, Unread: unread, Now: now, Version: "v1", About: about,
+	return FromReport(RecordedScan{
+		Names: []string{"bundle"}, Inputs: in, Set: set, Report: report, Lines: lines, UnreadFiles: unread, Now: now, Version: "v1", SubjectFilter: about,
 	})
 }
 
@@ -277,7 +277,7 @@ func TestFromDaemon(t *testing.T) {
 		return string(b)
 	}
 	timeline := func(e web.Episode) string {
-		return text(web.Timeline{Episode: e, Events: []web.Event{{At: &e.StartsAt, Kind: "opened", Text: "the condition became true", Line: "lost <b>"}, {Kind: "next", Text: "waits"}}, Skipped: 3})
+		return text(web.Timeline{Episode: e, Events: []web.Event{{Time: &e.StartsAt, Kind: "opened", Text: "the condition became true", Line: "lost <b>"}, {Kind: "next", Text: "waits"}}, Skipped: 3})
 	}
 	a := answers{
 		"episodes/0123456789abcdef/timeline": timeline(one),

@@ -42,7 +42,7 @@ func FromAPI(in Daemon) (*Case, error) {
 		},
 	}
 	c.Failures[0].Subject = true
-	w := &watch{Case: c, in: in}
+	w := &coverageBuilder{Case: c, in: in}
 	for _, e := range w.fetchEpisodes("the other failures", tl.Episode.Fingerprint) {
 		if e.Fingerprint != tl.Episode.Fingerprint && e.Pack != "" {
 			c.Failures = append(c.Failures, failureOf(e))
@@ -58,7 +58,7 @@ func FromAPI(in Daemon) (*Case, error) {
 // Coverage asks a daemon which data it can see. readUpTo is the time up to which every source was read, or nil if the
 // time is not known. notSeen contains the data that could not be seen or fetched.
 func Coverage(in Daemon) (readUpTo *time.Time, notSeen []Gap) {
-	w := &watch{Case: &Case{}, in: in}
+	w := &coverageBuilder{Case: &Case{}, in: in}
 	w.noteState()
 	w.fetchEpisodes("its alerts about itself", "")
 	return ReadUpTo(w.Evidence.Sources), w.NotSeen
@@ -88,19 +88,19 @@ func fetchData[T any](in Daemon, path string) (out T, err error) {
 	return out, nil
 }
 
-// watch adds the data that a daemon can see, and the data that it cannot see, to a case.
-type watch struct {
+// coverageBuilder adds the data that a daemon can see, and the data that it cannot see, to a case.
+type coverageBuilder struct {
 	*Case
 	in Daemon
 }
 
-func (w *watch) noteFailed(name string, err error) {
+func (w *coverageBuilder) noteFailed(name string, err error) {
 	w.addGap("The daemon did not answer about "+name+".", err.Error())
 }
 
 // fetchEpisodes returns the episodes of the daemon. The alerts of the daemon about itself are returned as gaps instead,
 // unless one is the subject. name describes the missing data if the daemon does not respond.
-func (w *watch) fetchEpisodes(name, subject string) []web.Episode {
+func (w *coverageBuilder) fetchEpisodes(name, subject string) []web.Episode {
 	all, err := fetchData[web.Episodes](w.in, "episodes")
 	if err != nil {
 		w.noteFailed(name, err)
@@ -136,7 +136,7 @@ func failureOf(e web.Episode) Failure {
 	return f
 }
 
-func (w *watch) addTimelines(subject web.Timeline) {
+func (w *coverageBuilder) addTimelines(subject web.Timeline) {
 	var missing []string
 	for i := range w.Failures {
 		f := &w.Failures[i]
@@ -148,14 +148,14 @@ func (w *watch) addTimelines(subject web.Timeline) {
 			}
 			if err != nil {
 				missing = append(missing, fmt.Sprintf("%d %s: %v", f.ID, f.Alert, err))
-				tl = web.Timeline{Events: []web.Event{{At: &f.Since, Kind: string(episodes.EventOpened), Text: "the condition became true", Line: f.FirstLine}}}
+				tl = web.Timeline{Events: []web.Event{{Time: &f.Since, Kind: string(episodes.EventOpened), Text: "the condition became true", Line: f.FirstLine}}}
 			}
 		}
 		if tl.Skipped > 0 {
 			w.addGap(fmt.Sprintf("The daemon no longer has %s in the middle of the history of %s.", formatCount(int64(tl.Skipped), "event"), f.Alert))
 		}
 		for _, ev := range tl.Events {
-			e := Entry{At: ev.At, Kind: ev.Kind, Text: f.Alert + ": " + safeLine(ev.Text), Line: ev.Line.Map(safeLine), Log: safeLine(ev.Log), Of: []int{f.ID}}
+			e := Entry{Time: ev.Time, Kind: ev.Kind, Text: f.Alert + ": " + safeLine(ev.Text), Line: ev.Line.Map(safeLine), Log: safeLine(ev.Log), FailureIDs: []int{f.ID}}
 			if e.Kind == string(episodes.EventOpened) {
 				e.Kind = kindBegan
 			}
@@ -167,14 +167,14 @@ func (w *watch) addTimelines(subject web.Timeline) {
 	}
 	w.addList("Histories that are not in this file.", missing)
 	slices.SortStableFunc(w.Timeline, func(a, b Entry) int {
-		if a.At == nil || b.At == nil { // an entry without time is the current state, which is last
-			return map[bool]int{true: 1}[a.At == nil] - map[bool]int{true: 1}[b.At == nil]
+		if a.Time == nil || b.Time == nil { // an entry without time is the current state, which is last
+			return map[bool]int{true: 1}[a.Time == nil] - map[bool]int{true: 1}[b.Time == nil]
 		}
-		return a.At.Compare(*b.At)
+		return a.Time.Compare(*b.Time)
 	})
 }
 
-func (w *watch) noteState() {
+func (w *coverageBuilder) noteState() {
 	sources, err := fetchData[web.SourceList](w.in, "sources")
 	switch {
 	case err != nil:
@@ -192,7 +192,7 @@ func (w *watch) noteState() {
 	w.noteBlindRules(rules.Groups)
 }
 
-func (w *watch) noteSource(s *web.Source) {
+func (w *coverageBuilder) noteSource(s *web.Source) {
 	name, state := "Source "+safeLine(s.Name), "up"
 	switch {
 	case !s.Up:
@@ -212,7 +212,7 @@ func (w *watch) noteSource(s *web.Source) {
 	w.addList(name+" lost lines since the daemon started.", describeLosses(s))
 	var unread, down []string
 	for _, u := range s.Unread {
-		unread = append(unread, fmt.Sprintf("%s: %s, since %s", u.Path, u.Why, formatTime(u.Since)))
+		unread = append(unread, fmt.Sprintf("%s: %s, since %s", u.Path, u.Reason, formatTime(u.Since)))
 	}
 	w.addList(name+" does not read logs that exist.", unread)
 	for _, m := range s.Members {
@@ -257,7 +257,7 @@ var unhealthy = map[string]string{
 	"unseen":   "Rules that received no line yet from a source that delivers only lines that a rule may match.",
 }
 
-func (w *watch) noteBlindRules(groups []web.Group) {
+func (w *coverageBuilder) noteBlindRules(groups []web.Group) {
 	blind := map[string][]string{} // names of rules by the reason why their lines are not read
 	for _, g := range groups {
 		if g.Broken != "" {
@@ -267,7 +267,7 @@ func (w *watch) noteBlindRules(groups []web.Group) {
 			w.Evidence.Rules++
 			why := unhealthy[r.Health]
 			if r.Health == "held" {
-				why = strings.TrimSpace(why + " " + safeLine(r.Waits))
+				why = strings.TrimSpace(why + " " + safeLine(r.WaitReason))
 			}
 			if why != "" {
 				blind[why] = append(blind[why], r.Name)

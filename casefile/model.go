@@ -86,17 +86,17 @@ type Failure struct {
 	Affected    string            `json:"affected,omitempty" jsonschema_description:"The running version compared with the affected ones. Absent if the rule lists no versions."`
 	FixedIn     string            `json:"fixed_in,omitempty"`
 	Cause       *Cause            `json:"cause,omitempty" jsonschema_description:"Failure of which this one is a symptom, according to its rule."`
-	Also        []string          `json:"also,omitempty" jsonschema_description:"Further rules about the same failure: more general ones that match all of its lines, and rules of severity info about the same object."`
+	OtherRules  []string          `json:"also,omitempty" jsonschema_description:"Further rules about the same failure: more general ones that match all of its lines, and rules of severity info about the same object."`
 	Assumes     string            `json:"assumes,omitempty" jsonschema_description:"Something that the recorded lines do not show and that is assumed, such as that the failure continues after them."`
-	After       []Link            `json:"after" jsonschema_description:"Failures in the same place that were open when this one began."`
+	Preceding   []Link            `json:"after" jsonschema_description:"Failures in the same place that were open when this one began."`
 }
 
 // Finding is a failure that a rule describes and whose lines occurred, but that did not become an alert.
 type Finding struct {
-	Reason  replay.Doubt `json:"reason" jsonschema:"enum=too_short,enum=too_few,enum=waiting,enum=elsewhere,enum=recovered,enum=untrusted" jsonschema_description:"Why the failure did not become an alert."`
-	Missing string       `json:"missing" jsonschema_description:"What an alert needs beyond what the log shows."`
-	Others  []string     `json:"others,omitempty" jsonschema_description:"Labels of further failures of the rule, at most 20."`
-	Further int          `json:"further,omitempty" jsonschema_description:"Number of further failures that are not in others."`
+	Reason       replay.Doubt `json:"reason" jsonschema:"enum=too_short,enum=too_few,enum=waiting,enum=elsewhere,enum=recovered,enum=untrusted" jsonschema_description:"Why the failure did not become an alert."`
+	Missing      string       `json:"missing" jsonschema_description:"What an alert needs beyond what the log shows."`
+	Others       []string     `json:"others,omitempty" jsonschema_description:"Labels of further failures of the rule, at most 20."`
+	FurtherCount int          `json:"further,omitempty" jsonschema_description:"Number of further failures that are not in others."`
 	Failure
 }
 
@@ -104,7 +104,7 @@ type Finding struct {
 type Unknown struct {
 	Where   string      `json:"where" jsonschema_description:"Component that reports the problem."`
 	Pattern string      `json:"pattern" jsonschema_description:"Text of the lines, without the parts that differ from line to line."`
-	Why     string      `json:"why" jsonschema_description:"Whether the problem is new, persists, repeats, or was seen once in a short log."`
+	Reason  string      `json:"why" jsonschema_description:"Whether the problem is new, persists, repeats, or was seen once in a short log."`
 	Since   time.Time   `json:"since,omitzero" jsonschema_description:"Time of the first line. Absent if the line states none."`
 	Last    time.Time   `json:"last,omitzero" jsonschema_description:"Time of the newest line. Absent if the line states none."`
 	Count   int64       `json:"count" jsonschema_description:"Minimum number of lines."`
@@ -132,27 +132,27 @@ type Chain struct {
 
 // Entry is one event of the timeline.
 type Entry struct {
-	At     *time.Time  `json:"at,omitempty" jsonschema_description:"Time of the event. Absent for the present state and, in a file about recorded logs, for a line that states no time and for what follows from that line."`
-	Kind   string      `json:"kind" jsonschema_description:"line is a line of a log. began, fired and ended are about a failure. Other kinds have the names of the events in the API of the daemon."`
-	Source string      `json:"source,omitempty" jsonschema_description:"Kind of the source of the line: pod log, journal, Events, objects or log."`
-	Log    string      `json:"log,omitempty" jsonschema_description:"Log that the line came from."`
-	Text   string      `json:"text"`
-	Line   redact.Text `json:"line,omitempty"`
-	Of     []int       `json:"of" jsonschema_description:"Numbers of the failures that the entry belongs to."`
+	Time       *time.Time  `json:"at,omitempty" jsonschema_description:"Time of the event. Absent for the present state and, in a file about recorded logs, for a line that states no time and for what follows from that line."`
+	Kind       string      `json:"kind" jsonschema_description:"line is a line of a log. began, fired and ended are about a failure. Other kinds have the names of the events in the API of the daemon."`
+	Source     string      `json:"source,omitempty" jsonschema_description:"Kind of the source of the line: pod log, journal, Events, objects or log."`
+	Log        string      `json:"log,omitempty" jsonschema_description:"Log that the line came from."`
+	Text       string      `json:"text"`
+	Line       redact.Text `json:"line,omitempty"`
+	FailureIDs []int       `json:"of" jsonschema_description:"Numbers of the failures that the entry belongs to."`
 }
 
 // Gap describes data that could not be seen.
 type Gap struct {
-	Text  string   `json:"text"`
-	Items []string `json:"items" jsonschema_description:"The first instances."`
-	More  int      `json:"more,omitempty" jsonschema_description:"Number of further instances."`
+	Text         string   `json:"text"`
+	Items        []string `json:"items" jsonschema_description:"The first instances."`
+	FurtherCount int      `json:"more,omitempty" jsonschema_description:"Number of further instances."`
 }
 
 const maxItems = 20
 
 // addGap adds a gap. The text of the gap names the first items.
 func (c *Case) addGap(text string, items ...string) {
-	g := Gap{Text: text, Items: []string{}, More: max(0, len(items)-maxItems)}
+	g := Gap{Text: text, Items: []string{}, FurtherCount: max(0, len(items)-maxItems)}
 	for _, item := range items[:min(len(items), maxItems)] {
 		g.Items = append(g.Items, safeLine(item))
 	}
@@ -247,10 +247,10 @@ func (c *Case) WithoutTime() string {
 }
 
 func (e Entry) entryTime() time.Time {
-	if e.At == nil {
+	if e.Time == nil {
 		return time.Time{}
 	}
-	return *e.At
+	return *e.Time
 }
 
 // formatDuration formats a duration with at most two units.
@@ -358,16 +358,16 @@ func (f Failure) Versions() string {
 
 // Began returns a text about the failures that were open when f began, and how much earlier they began.
 func (c *Case) Began(f Failure) string {
-	if len(f.After) == 0 {
+	if len(f.Preceding) == 0 {
 		return "nothing else in this file was open there before"
 	}
 	var parts []string
-	for _, l := range f.After[:min(3, len(f.After))] {
+	for _, l := range f.Preceding[:min(3, len(f.Preceding))] {
 		before := c.Failures[l.ID-1]
 		parts = append(parts, fmt.Sprintf("%d %s, %s earlier (same %s)", l.ID, before.Alert, formatDuration(f.Since.Sub(before.Since)), strings.Join(l.Same, ", ")))
 	}
 	out := "began while these were open: " + strings.Join(parts, "; ")
-	if n := len(f.After) - 3; n > 0 {
+	if n := len(f.Preceding) - 3; n > 0 {
 		out += fmt.Sprintf("; and %d more", n)
 	}
 	return out
@@ -406,8 +406,8 @@ func (c *Case) Covers() string {
 
 // Rest returns a text with the number of items that the gap does not name. It returns "" if the gap names all items.
 func (g Gap) Rest() string {
-	if g.More == 0 {
+	if g.FurtherCount == 0 {
 		return ""
 	}
-	return "and " + text.GroupThousands(int64(g.More)) + " more"
+	return "and " + text.GroupThousands(int64(g.FurtherCount)) + " more"
 }

@@ -29,30 +29,30 @@ const (
 	kindEnded = "ended"
 )
 
-// around is the time before and after the failures in which lines of other rules are shown.
-const around = 15 * time.Minute
+// contextTime is the time before and after the failures in which lines of other rules are shown.
+const contextTime = 15 * time.Minute
 
-// Recorded contains the result of a scan, and the files that the scan could not read.
-type Recorded struct {
+// RecordedScan contains the result of a scan, and the files that the scan could not read.
+type RecordedScan struct {
 	Names  []string       // arguments of the scan
 	Inputs []replay.Input // inputs of the scan
 	Set    *rules.Set
 	Report replay.Report
 	// Unknown contains the errors in the logs that no rule describes.
-	Unknown []sentinel.Unknown
+	Unknown []sentinel.UnknownFailure
 	Lines   *Recorder
-	// Unread contains the files that were not read, with the reasons. Errors contains the errors from reading other
+	// UnreadFiles contains the files that were not read, with the reasons. Errors contains the errors from reading other
 	// files.
-	Unread, Errors []string
-	Now            time.Time
-	Version        string // version of crowsnest
-	// About selects the subjects of the case, by alert name or by fingerprint. If it is "", all
+	UnreadFiles, Errors []string
+	Now                 time.Time
+	Version             string // version of crowsnest
+	// SubjectFilter selects the subjects of the case, by alert name or by fingerprint. If it is "", all
 	// failures are subjects.
-	About string
+	SubjectFilter string
 }
 
 // FromReport makes the case file of recorded logs. It returns an error if About selects no failure.
-func FromReport(in Recorded) (*Case, error) {
+func FromReport(in RecordedScan) (*Case, error) {
 	c := &Case{Format: Format, MadeAt: in.Now.UTC(), MadeBy: in.Version, Evidence: Evidence{
 		Kind: kindRecorded, Names: []string{}, From: optionalTime(in.Report.Start), Until: optionalTime(in.Report.End),
 		Lines: in.Report.Lines, Rules: len(in.Set.Rules), Sources: in.listSources(),
@@ -65,8 +65,8 @@ func FromReport(in Recorded) (*Case, error) {
 		c.Failures = append(c.Failures, in.newFailure(a))
 		byAlert[a.Episode.Alert] = a.Episode.Rule
 	}
-	if in.About != "" && !slices.ContainsFunc(c.Failures, func(f Failure) bool { return f.Subject }) {
-		return nil, fmt.Errorf("no alert of the input has the name or fingerprint %s; %s", safeLine(in.About), listAlerts(c.Failures))
+	if in.SubjectFilter != "" && !slices.ContainsFunc(c.Failures, func(f Failure) bool { return f.Subject }) {
+		return nil, fmt.Errorf("no alert of the input has the name or fingerprint %s; %s", safeLine(in.SubjectFilter), listAlerts(c.Failures))
 	}
 	omitted := c.linkFailures()
 	rulesOf := make([]*rules.Rule, len(c.Failures))
@@ -101,31 +101,31 @@ const (
 	maxOthers = 20
 )
 
-func (in *Recorded) listFindings() []Finding {
+func (in *RecordedScan) listFindings() []Finding {
 	out := []Finding{}
-	if in.About != "" {
+	if in.SubjectFilter != "" {
 		return out
 	}
 	for _, f := range in.Report.Findings[:min(len(in.Report.Findings), maxFindings)] {
-		x := Finding{Reason: f.Doubt, Missing: safeLine(f.Missing), Failure: in.newFailure(replay.Alert{Episode: f.Episode, Also: f.Also})}
+		x := Finding{Reason: f.Doubt, Missing: safeLine(f.Missing), Failure: in.newFailure(replay.Alert{Episode: f.Episode, OtherRules: f.OtherRules})}
 		x.ID, x.Severity = len(out)+1, f.Severity()
-		for i := range f.Others[:min(len(f.Others), maxOthers)] {
-			x.Others = append(x.Others, in.Lines.redactText(cmp.Or(joinLabels(f.Others[i].Labels, " ", ", "), "no label")))
+		for i := range f.OtherFailures[:min(len(f.OtherFailures), maxOthers)] {
+			x.Others = append(x.Others, in.Lines.redactText(cmp.Or(joinLabels(f.OtherFailures[i].Labels, " ", ", "), "no label")))
 		}
-		x.Further = len(f.Others) - len(x.Others)
+		x.FurtherCount = len(f.OtherFailures) - len(x.Others)
 		out = append(out, x)
 	}
 	return out
 }
 
-func (in *Recorded) listUnknown() []Unknown {
+func (in *RecordedScan) listUnknown() []Unknown {
 	out := []Unknown{}
-	if in.About != "" {
+	if in.SubjectFilter != "" {
 		return out
 	}
 	for i := range in.Unknown {
 		u := &in.Unknown[i]
-		x := Unknown{Where: in.Lines.redactText(u.Name()), Pattern: safeLine(string(u.Pattern)), Why: u.Why, Since: u.Since.UTC(), Last: u.Last.UTC(), Count: u.Count}
+		x := Unknown{Where: in.Lines.redactText(u.Name()), Pattern: safeLine(string(u.Pattern)), Reason: u.Reason, Since: u.Since.UTC(), Last: u.Last.UTC(), Count: u.Count}
 		if len(u.Examples) > 0 {
 			x.Example = u.Examples[0].Map(in.Lines.redactText)
 		}
@@ -134,13 +134,13 @@ func (in *Recorded) listUnknown() []Unknown {
 	return out
 }
 
-func (in *Recorded) newFailure(a replay.Alert) Failure {
+func (in *RecordedScan) newFailure(a replay.Alert) Failure {
 	e := a.Episode
 	f := Failure{
 		Fingerprint: e.Fingerprint.String(), Alert: e.Alert, State: e.State, Ended: web.ReasonText(e.Reason),
-		OnHold: e.OnHold, WaitsFor: e.WaitsFor, Severity: e.Labels["severity"], Since: e.ActiveAt().UTC(), FiredAt: optionalTime(a.Fired),
+		OnHold: e.OnHold, WaitsFor: e.WaitsFor, Severity: e.Labels["severity"], Since: e.ActiveAt().UTC(), FiredAt: optionalTime(a.FiredAt),
 		LastSeen: e.LastSeen.UTC(), EndsAt: optionalTime(e.EndsAt), Count: e.Count,
-		Also: a.Also, Assumes: safeLine(a.Assumes), Labels: map[string]string{}, Log: in.Lines.redactText(e.Origin), FirstLine: e.First.Map(in.Lines.redactText), Line: e.Line.Map(in.Lines.redactText),
+		OtherRules: a.OtherRules, Assumes: safeLine(a.Assumes), Labels: map[string]string{}, Log: in.Lines.redactText(e.Origin), FirstLine: e.FirstLine.Map(in.Lines.redactText), Line: e.Line.Map(in.Lines.redactText),
 	}
 	for name, value := range e.Labels {
 		f.Labels[name] = in.Lines.redactText(value)
@@ -149,7 +149,7 @@ func (in *Recorded) newFailure(a replay.Alert) Failure {
 		f.Cause = &Cause{Alert: c.Alert, Fingerprint: c.Fingerprint.String(), Since: c.StartsAt.UTC()}
 	}
 	f.setTexts(e.Annotations)
-	f.Subject = in.About == "" || in.About == f.Alert || in.About == f.Fingerprint
+	f.Subject = in.SubjectFilter == "" || in.SubjectFilter == f.Alert || in.SubjectFilter == f.Fingerprint
 	return f
 }
 
@@ -164,7 +164,7 @@ func (c *Case) recordTimeline(lines []Entry) (dropped int) {
 	c.Timeline = c.nearbyEntries(lines)
 	dropped = len(c.Timeline) - maxEntries
 	if dropped > 0 {
-		slices.SortStableFunc(c.Timeline, func(a, b Entry) int { return cmp.Compare(min(1, len(b.Of)), min(1, len(a.Of))) })
+		slices.SortStableFunc(c.Timeline, func(a, b Entry) int { return cmp.Compare(min(1, len(b.FailureIDs)), min(1, len(a.FailureIDs))) })
 		c.Timeline = c.Timeline[:maxEntries]
 	}
 	for _, f := range c.Failures {
@@ -196,7 +196,7 @@ func (c *Case) nearbyEntries(all []Entry) []Entry {
 		}
 	}
 	for _, e := range all {
-		if len(e.Of) > 0 || e.At == nil || !e.At.Before(from.Add(-around)) && (open || !e.At.After(until.Add(around))) {
+		if len(e.FailureIDs) > 0 || e.Time == nil || !e.Time.Before(from.Add(-contextTime)) && (open || !e.Time.After(until.Add(contextTime))) {
 			out = append(out, e)
 		}
 	}
@@ -207,24 +207,24 @@ func (c *Case) courseEntries(f Failure) []Entry {
 	if f.Since.IsZero() {
 		return nil
 	}
-	began := Entry{At: optionalTime(f.Since), Kind: kindBegan, Text: f.Alert + " begins", Of: []int{f.ID}}
+	began := Entry{Time: optionalTime(f.Since), Kind: kindBegan, Text: f.Alert + " begins", FailureIDs: []int{f.ID}}
 	if !slices.ContainsFunc(c.Timeline, func(e Entry) bool {
-		return e.entryTime().Equal(f.Since) && slices.Contains(e.Of, f.ID)
+		return e.entryTime().Equal(f.Since) && slices.Contains(e.FailureIDs, f.ID)
 	}) {
 		began.Line, began.Log = f.FirstLine, f.Log
 	}
 	out := []Entry{began}
 	if f.FiredAt != nil {
-		out = append(out, Entry{At: f.FiredAt, Kind: kindFired, Text: f.Alert + " is certain and fires", Of: []int{f.ID}})
+		out = append(out, Entry{Time: f.FiredAt, Kind: kindFired, Text: f.Alert + " is certain and fires", FailureIDs: []int{f.ID}})
 	}
 	if f.EndsAt != nil {
-		out = append(out, Entry{At: f.EndsAt, Kind: kindEnded, Text: f.Alert + " ended: " + cmp.Or(f.Ended, "the condition is no longer true"), Of: []int{f.ID}})
+		out = append(out, Entry{Time: f.EndsAt, Kind: kindEnded, Text: f.Alert + " ended: " + cmp.Or(f.Ended, "the condition is no longer true"), FailureIDs: []int{f.ID}})
 	}
 	return out
 }
 
 // noteGaps adds the gaps in the data, ordered by importance.
-func (in *Recorded) noteGaps(c *Case, omitted, dropped int) {
+func (in *RecordedScan) noteGaps(c *Case, omitted, dropped int) {
 	clean := func(all []string) (out []string) {
 		for _, s := range all {
 			out = append(out, in.Lines.redactText(s))
@@ -235,16 +235,16 @@ func (in *Recorded) noteGaps(c *Case, omitted, dropped int) {
 	c.addList("Parts of the input could not be read.", clean(in.Errors))
 	in.noteAbsentSources(c)
 	in.noteEdges(c)
-	c.addList(formatCount(int64(len(in.Unread)), "file")+" of the input contain nothing that was read as a log.", clean(in.Unread))
+	c.addList(formatCount(int64(len(in.UnreadFiles)), "file")+" of the input contain nothing that was read as a log.", clean(in.UnreadFiles))
 	c.addCount("%s could not be evaluated, because of their length or form.", r.Dropped, "line")
 	c.addList("The first lines of "+formatCount(int64(len(r.Untimed)), "input")+
 		" have no time that is understood: they may not be logs, and their order is uncertain.", clean(r.Untimed))
 	c.addCount("%s without a line.", int64(r.Empty), "input")
 	var undecided, ignored []string
 	for x, n := range r.Undecided {
-		undecided = append(undecided, fmt.Sprintf("%s, %s: no input has the lines of %s", x.Rule, formatCount(int64(n), "time"), x.From))
+		undecided = append(undecided, fmt.Sprintf("%s, %s: no input has the lines of %s", x.Rule, formatCount(int64(n), "time"), x.Selector))
 	}
-	for x, n := range r.Ignored {
+	for x, n := range r.UntrustedLines {
 		ignored = append(ignored, fmt.Sprintf("%s: %s lines of namespace %s", x.Rule, text.GroupThousands(n), x.Namespace))
 	}
 	slices.Sort(undecided)
@@ -252,7 +252,7 @@ func (in *Recorded) noteGaps(c *Case, omitted, dropped int) {
 	c.addList("Failures that may have happened: the input lacks the lines that could say that they are over.", undecided)
 	c.addList("Matching lines that were ignored, because rules for infrastructure do not trust their namespaces.", clean(ignored))
 	c.addCount("The timeline leaves out %s for the size of this file.", int64(dropped)+in.Lines.omitted, "line")
-	if in.About == "" {
+	if in.SubjectFilter == "" {
 		c.addCount("This file leaves out %s.", int64(len(r.Findings)-len(c.Findings)+r.FindingsOmitted), "finding")
 	}
 	c.addCount("This file leaves out %s; --alert selects one.", int64(omitted), "failure")
@@ -262,7 +262,7 @@ func (in *Recorded) noteGaps(c *Case, omitted, dropped int) {
 const ofNode = " of node "
 
 // listSources returns the inputs grouped by kind. Journals are also grouped by node.
-func (in *Recorded) listSources() []Source {
+func (in *RecordedScan) listSources() []Source {
 	all := map[string]*Source{}
 	for i, read := range in.Report.Outcomes {
 		labels := in.Inputs[i].StreamLabels()
@@ -299,7 +299,7 @@ var kindNames = [][2]string{
 
 // noteAbsentSources adds a gap for each kind of source that is missing from the input, or partly missing. The gap names
 // the rules that need the source.
-func (in *Recorded) noteAbsentSources(c *Case) {
+func (in *RecordedScan) noteAbsentSources(c *Case) {
 	reads := replay.Reads(in.Set, in.Inputs, true)
 	blind := map[string][]string{} // names of the rules whose logs are missing, by kind of source
 	total := 0
@@ -355,7 +355,7 @@ func sourceKind(from rules.Selector) string {
 
 // noteEdges adds a gap for the end of the input. It also adds a gap that lists the sources whose lines begin after the
 // first failure began, or end before the last failure began.
-func (in *Recorded) noteEdges(c *Case) {
+func (in *RecordedScan) noteEdges(c *Case) {
 	if in.Report.End.IsZero() {
 		return
 	}

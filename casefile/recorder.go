@@ -183,14 +183,14 @@ func (r *Recorder) lineEntries(failures []Failure, rulesOf []*rules.Rule) []Entr
 			e, known := at[p]
 			if !known {
 				e, at[p] = len(out), len(out)
-				out = append(out, Entry{At: optionalTime(l.at), Kind: kindLine, Source: g.source, Log: r.redactText(k.log), Line: l.clean, Of: []int{}})
+				out = append(out, Entry{Time: optionalTime(l.at), Kind: kindLine, Source: g.source, Log: r.redactText(k.log), Line: l.clean, FailureIDs: []int{}})
 			} else {
 				told = "; " + told
 			}
 			out[e].Text += told
 			for n := range failures {
-				if belongsTo(k, g, l.at, &failures[n], rulesOf[n]) && !slices.Contains(out[e].Of, failures[n].ID) {
-					out[e].Of = append(out[e].Of, failures[n].ID)
+				if belongsTo(k, g, l.at, &failures[n], rulesOf[n]) && !slices.Contains(out[e].FailureIDs, failures[n].ID) {
+					out[e].FailureIDs = append(out[e].FailureIDs, failures[n].ID)
 				}
 			}
 		}
@@ -221,7 +221,7 @@ func belongsTo(k groupKey, g *lineGroup, t time.Time, f *Failure, rule *rules.Ru
 		return false
 	}
 	for name, value := range g.labels {
-		if own, ok := f.Labels[name]; ok && places[name] != "" && own != value {
+		if own, ok := f.Labels[name]; ok && placeNouns[name] != "" && own != value {
 			return false
 		}
 	}

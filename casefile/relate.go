@@ -16,8 +16,8 @@ const (
 	maxLinks    = 8
 )
 
-// places maps the labels that state the place of a failure to names for people.
-var places = map[string]string{
+// placeNouns maps the labels that state the place of a failure to names for people.
+var placeNouns = map[string]string{
 	"namespace": "namespace", "capi_namespace": "namespace", "object_namespace": "namespace", "group_namespace": "namespace",
 	"pod": "pod", "node": "node", "node_name": "node",
 	"object": "object", "name": "object", "machine": "object", "capi_cluster": "object", "rke_cluster": "object", "lease": "object",
@@ -36,13 +36,13 @@ func sharedLabels(a, b map[string]string) []string {
 	}
 	of := map[string]bool{}
 	for name, value := range a {
-		if word := places[name]; word != "" && value != "" {
+		if word := placeNouns[name]; word != "" && value != "" {
 			of[word+" "+value] = true
 		}
 	}
 	var out []string
 	for name, value := range b {
-		if s := places[name] + " " + value; value != "" && of[s] && !slices.Contains(out, s) {
+		if s := placeNouns[name] + " " + value; value != "" && of[s] && !slices.Contains(out, s) {
 			out = append(out, s)
 		}
 	}
@@ -72,18 +72,18 @@ func (c *Case) linkFailures() (omitted int) {
 	group := make([]int, len(c.Failures)) // for each failure, the index of the first failure in its chain
 	for i := range c.Failures {
 		b := &c.Failures[i]
-		b.ID, b.After, group[i] = i+1, []Link{}, i
+		b.ID, b.Preceding, group[i] = i+1, []Link{}, i
 		for k := range c.Failures[:i] {
 			a := &c.Failures[k]
 			same := sharedWhileOpen(a, b)
 			if same == nil {
 				continue
 			}
-			b.After = append(b.After, Link{ID: k + 1, Same: same})
+			b.Preceding = append(b.Preceding, Link{ID: k + 1, Same: same})
 			joinGroups(group[:i+1], group[i], group[k])
 		}
-		slices.SortStableFunc(b.After, func(x, y Link) int { return cmp.Compare(placeBreadth(x.Same[0]), placeBreadth(y.Same[0])) })
-		b.After = b.After[:min(len(b.After), maxLinks)]
+		slices.SortStableFunc(b.Preceding, func(x, y Link) int { return cmp.Compare(placeBreadth(x.Same[0]), placeBreadth(y.Same[0])) })
+		b.Preceding = b.Preceding[:min(len(b.Preceding), maxLinks)]
 	}
 	c.joinCauses(group)
 	c.Chains = listChains(group)
@@ -108,7 +108,7 @@ func failureWeight(f Failure) int {
 // sharedWhileOpen returns the place labels that two failures have in common. It returns nil if the failures were not
 // open at the same time.
 func sharedWhileOpen(a, b *Failure) []string {
-	began := times.Later(a.Since, b.Since)
+	began := times.Max(a.Since, b.Since)
 	if a.Since.IsZero() || b.Since.IsZero() || hasEnded(a, began) || hasEnded(b, began) {
 		return nil
 	}

@@ -36,7 +36,7 @@ var pageTemplate = sync.OnceValue(func() *template.Template {
 
 var documentTemplate = sync.OnceValue(func() *texttemplate.Template {
 	return texttemplate.Must(texttemplate.New("case").Funcs(functions).Funcs(texttemplate.FuncMap{
-		"inert":  func(text any) string { return markdown.Inert(fmt.Sprint(text)) },
+		"inert":  func(text any) string { return markdown.EscapeLine(fmt.Sprint(text)) },
 		"link":   func(s string) string { return strings.NewReplacer("<", "%3C", ">", "%3E").Replace(httpLink(s)) },
 		"join":   strings.Join,
 		"fenced": fencedBlock,

@@ -149,7 +149,7 @@ func testAlert(r *rules.Rule, given map[string]string, now time.Time, lasts time
 
 	data := rules.TemplateData{Labels: labels, Vars: by, Value: int64(max(r.Count, 1)), Line: "a test, not a log line"}
 	text := map[string]string{"runbook_url": r.Remediation.RunbookURL}
-	neutral := func(s string) string { return redact.Inert(redact.Sanitise(s)) }
+	neutral := func(s string) string { return redact.DefuseLinks(redact.Sanitise(s)) }
 	text["remediation"], _ = r.Remediation.Text(data, neutral)
 	for _, a := range r.Annotations {
 		text[a.Name], _ = a.Template.ExecuteText(data, neutral)

@@ -115,9 +115,9 @@ func (c *cli) caseOfLogs(ctx context.Context, f caseFlags, args []string) (err e
 			unread = append(unread, name+": "+s.Problem)
 		}
 	}
-	made, err := casefile.FromReport(casefile.Recorded{
+	made, err := casefile.FromReport(casefile.RecordedScan{
 		Names: in.names, Inputs: in.logs, Set: target.Set, Report: report.Report, Unknown: report.Unknown,
-		Lines: lines, Unread: unread, Errors: lost, Now: now, Version: version.Version, About: f.alert,
+		Lines: lines, UnreadFiles: unread, Errors: lost, Now: now, Version: version.Version, SubjectFilter: f.alert,
 	})
 	if err != nil {
 		return errors.Join(inputErr, err)

@@ -72,7 +72,7 @@ func (l *clusterLab) play(now time.Time) (want []demo.Expected) {
 		want = append(want, stories[i].Fires...)
 	}
 	dir := l.t.TempDir()
-	require.NoError(l.t, demo.NewPlay(dir, stories, now).Past())
+	require.NoError(l.t, demo.NewPlay(dir, stories, now).WritePast())
 	logs, err := filepath.Glob(filepath.Join(dir, "*", "*", "*.log"))
 	require.NoError(l.t, err)
 	lines := map[string][]string{} // lines by instance, because some stories share pods

@@ -86,7 +86,7 @@ func (c *cli) playDemo(ctx context.Context, f demoFlags, st demoStage) error {
 		return err
 	}
 	play := demo.NewPlay(pods, st.stories, time.Now())
-	if err := play.Past(); err != nil {
+	if err := play.WritePast(); err != nil {
 		return err
 	}
 	l, err := net.Listen("tcp", f.listen)

@@ -143,7 +143,7 @@ func bestSkeleton(p discover.Pattern) (discover.RuleSkeleton, bool) {
 	s := discover.RuleSkeleton{Severity: discover.SeverityOf(p.Level), Labels: p.Labels, Component: discover.ComponentOf(p.Labels)}
 	s.Label, s.Value = discover.SelectorOf(p.Labels)
 	s.Comments = []string{fmt.Sprintf("%s in %s, first %s:%d", text.Plural(p.Count, "line"), text.Plural(int64(p.Streams), "stream"), redact.Sanitise(p.Input), p.LineNumber)}
-	s, err := discover.Fitting(discover.ProposeFor(p), s, tryNew)
+	s, err := discover.FirstPassing(discover.ProposeFor(p), s, tryNew)
 	return s, err == nil
 }
 

@@ -64,9 +64,9 @@ func (c *cli) explain(f explainFlags, args []string) error {
 
 func (c *cli) explainLine(chosen []*rules.Rule, labels matcher.Labels, f explainFlags, all bool) error {
 	matched := 0
-	var hide show.Veil
+	var hide show.LineRedactor
 	if f.redact {
-		hide = show.NewVeil(f.line)
+		hide = show.NewLineRedactor(f.line)
 	}
 	for _, r := range chosen {
 		e := matcher.Explain(r, labels, []byte(f.line))

@@ -124,7 +124,7 @@ func (c *cli) export(f exportFlags, name string, run func(*rules.Set, export.Opt
 		return err
 	}
 	res := run(set, opt)
-	if res.CountExported()+len(res.Refused) == 0 {
+	if res.CountExported()+len(res.RefusedRules) == 0 {
 		return f.nothingError(set)
 	}
 	comment := "Rules of crowsnest in " + name + ", written by `crowsnest export`.\nChange the packs and export again instead of editing this file."
@@ -136,7 +136,7 @@ func (c *cli) export(f exportFlags, name string, run func(*rules.Set, export.Opt
 	if err != nil {
 		return fmt.Errorf("write the rules: %w", err)
 	}
-	return f.reportRefused(c, res.Summary(), len(res.Refused))
+	return f.reportRefused(c, res.Summary(), len(res.RefusedRules))
 }
 
 // reportRefused lists the rules that cannot be exported. It returns an error unless the flags allow such rules.
@@ -187,7 +187,7 @@ func (c *cli) exportInhibitions(f inhibitFlags) error {
 	if err := res.WriteInhibitions(c.out, comment); err != nil {
 		return fmt.Errorf("write the rules: %w", err)
 	}
-	return f.reportRefused(c, res.Summary(), len(res.Refused))
+	return f.reportRefused(c, res.Summary(), len(res.RefusedRules))
 }
 
 // inhibitSet loads the rules. It also adds the labels in the configuration to in.

@@ -179,7 +179,7 @@ func play(t *testing.T, pods string, stories []demo.Story, now time.Time) *demo.
 	t.Helper()
 	require.NoError(t, os.MkdirAll(pods, 0o755))
 	p := demo.NewPlay(pods, stories, now)
-	require.NoError(t, p.Past())
+	require.NoError(t, p.WritePast())
 	return p
 }
 

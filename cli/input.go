@@ -67,8 +67,8 @@ type logInput struct {
 	times   int        // number of times that the logs are read
 }
 
-// recorded contains the logs that a command reads. The caller must call close.
-type recorded struct {
+// recordedLogs contains the logs that a command reads. The caller must call close.
+type recordedLogs struct {
 	logs     []replay.Input
 	account  *inputs.Account
 	err      error         // error that names the logs that cannot be read
@@ -80,7 +80,7 @@ type recorded struct {
 
 // collect finds the logs of a command, or downloads the logs of a cluster. It creates a temporary folder for unpacked
 // files. The folder is also removed if a signal ends the process.
-func (c *cli) collect(ctx context.Context, from logInput) (*recorded, error) {
+func (c *cli) collect(ctx context.Context, from logInput) (*recordedLogs, error) {
 	labels, err := parseLabels(from.labels)
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (c *cli) collect(ctx context.Context, from logInput) (*recorded, error) {
 	if c.getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(maxMemory)
 	}
-	in := &recorded{remove: func() error {
+	in := &recordedLogs{remove: func() error {
 		debug.SetMemoryLimit(limit)
 		release()
 		return folder.remove()
@@ -113,7 +113,7 @@ func (c *cli) collect(ctx context.Context, from logInput) (*recorded, error) {
 	return in, nil
 }
 
-func (in *recorded) close() error {
+func (in *recordedLogs) close() error {
 	in.progress.end()
 	return in.remove()
 }
@@ -254,7 +254,7 @@ const (
 func reportIgnored(w io.Writer, r replay.Report) {
 	lines := map[string]int64{} // number of lines by namespace
 	names := map[string][]string{}
-	for x, n := range r.Ignored {
+	for x, n := range r.UntrustedLines {
 		lines[x.Namespace] += n
 		names[x.Namespace] = append(names[x.Namespace], x.Rule)
 	}

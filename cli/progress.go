@@ -83,17 +83,17 @@ func (p *progress) countReading(logs []replay.Input, times int) {
 			if err != nil {
 				return nil, err
 			}
-			return &counting{rc, p}, nil
+			return &countingReader{rc, p}, nil
 		}
 	}
 }
 
-type counting struct {
+type countingReader struct {
 	io.ReadCloser
 	p *progress
 }
 
-func (r *counting) Read(b []byte) (int, error) {
+func (r *countingReader) Read(b []byte) (int, error) {
 	n, err := r.ReadCloser.Read(b)
 	r.p.read.Add(int64(n))
 	return n, err

@@ -255,7 +255,7 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 	progress := c.startProgress("reading Loki", at.readPart)
 	defer progress.end()
 	lost := 0
-	rg.Rules, rg.Lost = all, func(reason, where string) {
+	rg.Rules, rg.OnLost = all, func(reason, where string) {
 		if lost++; lost <= 5 {
 			fmt.Fprintf(c.err, "cannot read an entry of Loki: %s: %s\n", reason, where)
 		}

@@ -76,7 +76,7 @@ func (c *cli) rulesNew(f newRuleFlags) error {
 		}
 	}
 	s.Component = discover.ComponentOf(labels)
-	s, err = discover.Fitting(discover.Propose(line), s, tryNew)
+	s, err = discover.FirstPassing(discover.Propose(line), s, tryNew)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func TestRuleOfEveryLine(t *testing.T) {
 		n++
 		line = redact.New(nil).String(string(matcher.TextOf([]byte(strings.TrimSuffix(line, "\n")))))
 		for _, s := range []discover.RuleSkeleton{{}, {Alert: "GivenName", Label: "app", Value: `a"'b`, Severity: "info"}, {Label: "unit", Value: "k3s.service"}} {
-			made, err := discover.Fitting(discover.Propose(line), s, tryNew)
+			made, err := discover.FirstPassing(discover.Propose(line), s, tryNew)
 			require.NoError(t, err, line)
 			pack := discover.Skeleton("local", []discover.RuleSkeleton{made})
 			docs, problems := loader.ParseFiles([]rules.File{{Name: "new.yaml", Data: []byte(pack)}})

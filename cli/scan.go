@@ -102,7 +102,7 @@ func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, targ
 	}
 	defer func() { err = errors.Join(err, in.close()) }()
 	out := bufio.NewWriterSize(c.out, 64<<10)
-	hits := &show.Hits{W: out, Form: f.output.value, Asides: f.asides}
+	hits := &show.Hits{W: out, Form: f.output.value, WithClearLines: f.asides}
 	opt := f.scanOptions(hits)
 	in.cluster.prepareReading(in.logs, &opt)
 	var result scan.Result
@@ -122,7 +122,7 @@ func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, targ
 		return err
 	}
 	var writeErr error
-	found := show.Found{Result: result, All: f.all, Files: in.account.Files}
+	found := show.ScanOutput{Result: result, All: f.all, Files: in.account.Files}
 	if f.hits {
 		writeErr = hits.Finish()
 	} else {
@@ -220,7 +220,7 @@ func (c *cli) scanFollow(ctx context.Context, f scanFlags, args []string, target
 	// first signal twice.
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })()
 	out := bufio.NewWriterSize(c.out, 64<<10)
-	hits := &show.Hits{W: out, Form: f.output.value, Asides: f.asides}
+	hits := &show.Hits{W: out, Form: f.output.value, WithClearLines: f.asides}
 	skipped := 0
 	opt := follow.Options{
 		Target: target, Inputs: inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in},
@@ -275,7 +275,7 @@ func (c *cli) alertPrinter(out *bufio.Writer, form string) func(episodes.Episode
 	style, first := show.Style{Color: c.colors(c.out)}, true
 	return func(e episodes.Episode) {
 		if form == "jsonl" {
-			_ = show.AlertLine(out, replay.Alert{Episode: e, Fired: e.FiredAt}) // Flush returns the error from writing
+			_ = show.AlertLine(out, replay.Alert{Episode: e, FiredAt: e.FiredAt}) // Flush returns the error from writing
 			return
 		}
 		if !first {

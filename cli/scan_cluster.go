@@ -127,7 +127,7 @@ func (c *cli) fromCluster(ctx context.Context, f clusterFlags, set *rules.Set, f
 	})
 	defer progress.end()
 	in.Snapshot, err = cluster.Download(ctx, cluster.Config{
-		Client: client, Namespaces: f.namespaces, All: f.all, Set: set, Home: place.Namespace, Since: since, Until: f.until.at, Now: now,
+		Client: client, Namespaces: f.namespaces, All: f.all, Set: set, LikelyNamespace: place.Namespace, Since: since, Until: f.until.at, Now: now,
 		MaxBytes: f.maxBytes, Dir: in.dir, Title: in.title, Progress: read,
 	})
 	if err != nil {
@@ -154,7 +154,7 @@ func (in *clusterInput) readError() error {
 	switch {
 	case in.Err != nil:
 		return fmt.Errorf("the cluster was not read to its end: %w", in.Err)
-	case slices.ContainsFunc(in.NotSeen, func(u cluster.Unseen) bool { return u.Failed }):
+	case slices.ContainsFunc(in.NotSeen, func(u cluster.UnreadGroup) bool { return u.Failed }):
 		return errors.New("a part of the cluster could not be read; it is listed as \"not seen\"")
 	}
 	return nil

@@ -18,7 +18,7 @@ const minSet = 500 * time.Millisecond
 // clockSet returns how far the wall clock was set forward or back between two readings of the same clock. It returns 0
 // if a reading has no monotonic time.
 func clockSet(before, after time.Time) time.Duration {
-	if d := times.Stepped(before, after); d.Abs() >= minSet {
+	if d := times.ClockStep(before, after); d.Abs() >= minSet {
 		return d
 	}
 	return 0
@@ -56,7 +56,7 @@ func (p *pipeline) moveAll(d time.Duration, now time.Time) {
 	p.set += d
 	p.stamps.Set(d, now)
 	for name, t := range p.watermarks {
-		p.watermarks[name] = times.Earlier(t.Add(d), now.Round(0))
+		p.watermarks[name] = times.Min(t.Add(d), now.Round(0))
 	}
 	for name, lagging := range p.lagging {
 		moved := slices.Clone(lagging) // a copy, because callers share the slice
@@ -119,7 +119,7 @@ func (in *sourcePipeline) adjustTimes(s *matcher.Stream, found []matcher.Hit, no
 	now = now.Round(0) // the times of lines have no monotonic reading
 	proof := in.watermarks[in.source]
 	for _, l := range in.lagging[in.source] {
-		proof = times.Earlier(proof, l.ReadUpTo)
+		proof = times.Min(proof, l.ReadUpTo)
 	}
 	for i := range found {
 		h := &found[i]
@@ -139,8 +139,8 @@ func (in *sourcePipeline) adjustTimes(s *matcher.Stream, found []matcher.Hit, no
 		if at.Before(newest.Add(-reordered)) || replaced && !at.After(newest) {
 			at, moved = newest.Add(1), 0
 		}
-		h.Time, h.Moved = at, moved
-		s.Newest = times.Later(newest, h.Time).Add(-in.set)
+		h.Time, h.ClockShift = at, moved
+		s.Newest = times.Max(newest, h.Time).Add(-in.set)
 	}
 	return found
 }

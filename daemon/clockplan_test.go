@@ -256,7 +256,7 @@ func (w *clockWorld) startAggregator(ahead time.Duration) {
 	d := w.daemon(clock.Now, w.dir+"/aggregator")
 	p := &clockProcess{d: d}
 	am, err := alertmanager.New(alertmanager.Config{URLs: []string{"http://alertmanager"}}, alertmanager.Options{
-		Log: zerolog.Nop(), Now: clock.Now, Accepted: func() { d.saver.accept(false) }, Leads: func() bool { return !p.dead.Load() },
+		Log: zerolog.Nop(), Now: clock.Now, OnAccepted: func() { d.saver.accept(false) }, Leads: func() bool { return !p.dead.Load() },
 		Transport: fault.Transport(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			w.travel()
 			w.am.ServeHTTP(rw, r)

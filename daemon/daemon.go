@@ -216,7 +216,7 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	d.takeComplaints()
 	d.pipe.swapRules(rs)
 	d.reported.Store(rs)
-	outcome := &reloadOutcome{status: web.Reload{OK: wrong == nil, At: d.start, Success: d.start}, broken: first.Broken}
+	outcome := &reloadOutcome{status: web.Reload{OK: wrong == nil, Time: d.start, Success: d.start}, broken: first.Broken}
 	if wrong != nil {
 		outcome.status.Error = wrong.Error()
 		d.log.Error().Err(wrong).Msg("some rules are invalid: starting with their last valid versions")

@@ -47,7 +47,7 @@ type endedHistory struct {
 func newPast(cfg config.Storage, log zerolog.Logger) *endedHistory {
 	file := int64(cfg.HistoryMiB) << 20
 	return &endedHistory{
-		History: history.New(history.Config{MaxEntries: cfg.HistoryEntries, MaxBytes: int(file / 2), Keep: cfg.HistoryFor, Overhead: state.SizeOf(0)}),
+		History: history.New(history.Config{MaxEntries: cfg.HistoryEntries, MaxBytes: int(file / 2), Retention: cfg.HistoryFor, Overhead: state.SizeOf(0)}),
 		file:    state.NewLog(cfg.Path, historyFile), max: file, log: log,
 	}
 }
@@ -144,7 +144,7 @@ func (d *Daemon) addToHistory(eps []episodes.Episode) {
 		}
 		e := newEntry(&eps[i])
 		e.Notified = d.countNotifications(eps[i].Fingerprint, e.FiredAt)
-		namespace := e.Party[strings.LastIndexByte(e.Party, '/')+1:]
+		namespace := e.Tenant[strings.LastIndexByte(e.Tenant, '/')+1:]
 		e.Infrastructure = namespace == "" || trusted.Has(namespace)
 		d.endedHistory.Add(e)
 		if !e.Silent {
@@ -171,7 +171,7 @@ func (d *Daemon) countAnswers(now time.Time) {
 		return changed
 	})
 	d.endedHistory.answering = slices.DeleteFunc(d.endedHistory.answering, func(e history.Entry) bool {
-		age := now.Sub(e.Concluded)
+		age := now.Sub(e.ConcludedAt)
 		return age > answersFor || age < -answersFor
 	})
 }
@@ -180,15 +180,15 @@ func newEntry(x *episodes.Episode) history.Entry {
 	e := history.Entry{
 		Fingerprint: uint64(x.Fingerprint), Alert: x.Alert, Reason: string(x.Reason), Silent: x.Silent, Overflow: x.Overflow,
 		Labels: x.Labels, Summary: x.Annotations["summary"], StartsAt: x.StartsAt.UTC(), FiredAt: x.FiredAt.UTC(), LastSeen: x.LastSeen.UTC(),
-		EndsAt: x.EndsAt.UTC(), Concluded: x.Concluded.UTC(), Lines: x.Count, Party: x.Party,
+		EndsAt: x.EndsAt.UTC(), ConcludedAt: x.ConcludedAt.UTC(), Lines: x.Count, Tenant: x.Tenant,
 	}
 	if x.FiredAt.IsZero() {
 		e.FiredAt = e.StartsAt
 	}
 	if x.Rule != nil {
 		e.Pack = x.Rule.Pack
-	} else if e.Party == "" { // an alert about crowsnest itself, which may concern a single tenant
-		e.Party = x.Labels["namespace"]
+	} else if e.Tenant == "" { // an alert about crowsnest itself, which may concern a single tenant
+		e.Tenant = x.Labels["namespace"]
 	}
 	if c := x.Cause; c != nil {
 		e.Cause = &history.Cause{Fingerprint: uint64(c.Fingerprint), Alert: c.Alert, Severity: c.Severity, Labels: c.Labels, StartsAt: c.StartsAt.UTC()}

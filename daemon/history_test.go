@@ -146,7 +146,7 @@ func pastIn(t *testing.T, dir string) *endedHistory {
 
 func endedAt(n int) history.Entry {
 	at := time.Date(2026, 3, 1, 0, n, 0, 0, time.UTC)
-	return history.Entry{Fingerprint: uint64(n), Alert: "A", Labels: map[string]string{"alertname": "A"}, StartsAt: at, EndsAt: at, Concluded: at}
+	return history.Entry{Fingerprint: uint64(n), Alert: "A", Labels: map[string]string{"alertname": "A"}, StartsAt: at, EndsAt: at, ConcludedAt: at}
 }
 
 // If the file is damaged, replaced or removed, the next save writes every missing entry once.

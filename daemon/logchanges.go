@@ -47,13 +47,13 @@ func (c *changeLog) log(status []sources.Status) {
 }
 
 func (c *changeLog) logLosses(log zerolog.Logger, s, old sources.Status) {
-	for reason, n := range s.Lost {
-		if n -= old.Lost[reason]; n > 0 {
+	for reason, n := range s.LostBytes {
+		if n -= old.LostBytes[reason]; n > 0 {
 			log.Warn().Str("reason", reason).Int64("bytes", n).Msg("lines were lost before crowsnest read them")
 		}
 	}
 	for _, reason := range slices.Sorted(maps.Keys(s.Losses)) {
-		if l := s.Losses[reason]; l.Count > old.Losses[reason].Count && !l.At.Before(c.d.readingSince) {
+		if l := s.Losses[reason]; l.Count > old.Losses[reason].Count && !l.Time.Before(c.d.readingSince) {
 			log.Warn().Str("reason", reason).Str("path", l.Path).Int64("times", l.Count).Msg("lines were lost before crowsnest read them")
 		}
 	}

@@ -155,7 +155,7 @@ func (l loadedRules) lastSeen() map[string]time.Time {
 	out := map[string]time.Time{}
 	for _, r := range l.status {
 		if !l.agent {
-			out[r.Rule.Alert] = l.Seen[r.Rule.Alert]
+			out[r.Rule.Alert] = l.LastLines[r.Rule.Alert]
 		}
 	}
 	return out

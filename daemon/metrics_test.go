@@ -31,7 +31,7 @@ func scraped(t *testing.T, agent bool) string {
 		Evictions: []episodes.Eviction{{Namespace: "a", Rule: "LeaseLost", Kind: episodes.EvictedClears, Count: 7}},
 		Rules:     []episodes.RuleStatus{{Rule: lost, Firing: 1, RuleStats: episodes.RuleStats{Matches: 1234, LastMatch: time.Unix(100, 0)}}},
 	}
-	costs := []matcher.Cost{{Rule: lost, Spent: 1250 * time.Millisecond, Tries: 4321}, {Rule: &rules.Rule{Alert: "Cheap"}, Spent: time.Millisecond}}
+	costs := []matcher.Cost{{Rule: lost, Spent: 1250 * time.Millisecond, Evaluations: 4321}, {Rule: &rules.Rule{Alert: "Cheap"}, Spent: time.Millisecond}}
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(
 		ruleMetrics(func() loadedRules { return loadedRules{loaded, stats.Rules, agent} }),
@@ -39,7 +39,7 @@ func scraped(t *testing.T, agent bool) string {
 		matcher.Metrics(func() []matcher.Cost { return costs }, map[bool]time.Duration{true: minAgentCost}[agent]),
 		sources.Metrics(func() []sources.Status {
 			return []sources.Status{{
-				Name: "kubelet", Up: true, Lag: 1500 * time.Millisecond, Lost: map[string]int64{"rotated": 0, "deleted": 3},
+				Name: "kubelet", Up: true, Lag: 1500 * time.Millisecond, LostBytes: map[string]int64{"rotated": 0, "deleted": 3},
 				Losses: map[string]sources.Loss{"deleted": {Count: 2}},
 			}}
 		}, agent),

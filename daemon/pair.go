@@ -201,7 +201,7 @@ func (d *Daemon) takeOver(st *stage) error {
 	d.readingSince = d.now().UTC()
 	if got := st.standby.SyncStatus(); packed != nil && !got.Time.IsZero() {
 		// The times in the state come from the clock of another machine.
-		if ahead := got.ClockLead + times.Stepped(got.Time, d.now()); ahead.Abs() >= clocksAgree {
+		if ahead := got.ClockLead + times.ClockStep(got.Time, d.now()); ahead.Abs() >= clocksAgree {
 			d.saver.clockLead = ahead
 			log.Warn().Stringer("by", ahead).Msg("the clock of the previous leader differs from this one: open alerts and deadlines are shifted by the difference")
 		}

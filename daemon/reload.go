@@ -33,7 +33,7 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	out, err := d.loadAgain()
 	now := d.now().UTC()
 	last := d.outcome.Load()
-	next := &reloadOutcome{status: web.Reload{OK: err == nil, At: now, Success: last.status.Success}, broken: out.Broken}
+	next := &reloadOutcome{status: web.Reload{OK: err == nil, Time: now, Success: last.status.Success}, broken: out.Broken}
 	if out.Set == nil {
 		next.broken = last.broken
 	} else {

@@ -189,7 +189,7 @@ func (d *Daemon) sendConclusions(eps []episodes.Episode) {
 	d.addToHistory(eps)
 	if !d.restoredUntil.IsZero() {
 		eps = slices.DeleteFunc(eps, func(ep episodes.Episode) bool {
-			return ep.State == episodes.StatePending || ep.State == episodes.StateDropped || ep.Restored
+			return ep.State == episodes.StatePending || ep.State == episodes.StateDropped || ep.FiredBeforeRestore
 		})
 	}
 	d.notifyReceivers(eps)
@@ -204,7 +204,7 @@ func (d *Daemon) sendRestored(now time.Time, caughtUp bool) {
 	d.restoredUntil = time.Time{}
 	d.notifyReceivers(newestStates(d.engine.Episodes(now)))
 	if d.sentinel != nil {
-		d.notifyReceivers(d.sentinel.Open())
+		d.notifyReceivers(d.sentinel.OpenAlerts())
 	}
 }
 

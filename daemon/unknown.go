@@ -44,7 +44,7 @@ func (d *Daemon) newSentinel(cfg *config.Config, red *redact.Redactor) *sentinel
 		Alerts:  func() []episodes.Episode { return d.engine.Episodes(d.now()) },
 	}
 	for _, g := range cfg.Sentinel.Ignore {
-		out.Ignore = append(out.Ignore, sentinel.Ignore{Namespace: g.Namespace, Component: g.Component, Text: g.Text})
+		out.Ignore = append(out.Ignore, sentinel.IgnoreRule{Namespace: g.Namespace, Component: g.Component, Text: g.Text})
 	}
 	return sentinel.New(out)
 }
@@ -117,7 +117,7 @@ func (p *pipeline) withCheckpointLock(f func() bool) {
 // newProof returns a function that returns the time up to which all lines of the streams with certain labels have been
 // read. The function returns zero if a source that may have such streams is down.
 func (d *Daemon) newProof() sentinel.Proof {
-	reported := d.sentinel.Reported()
+	reported := d.sentinel.ReportTimes()
 	return func(labels map[string]string) time.Time {
 		from, err := newSelector(labels)
 		if err != nil {
@@ -162,8 +162,8 @@ func (p *pipeline) watermarkOf(name string, from rules.Selector, late time.Durat
 	defer p.mu.Unlock()
 	t := p.watermarks[name]
 	for _, l := range p.lagging[name] {
-		if l.Labels == nil || from.MaySelect(l.Labels, l.Unknown) {
-			t = times.Earlier(t, l.ReadUpTo)
+		if l.Labels == nil || from.MaySelect(l.Labels, l.UnknownLabels) {
+			t = times.Min(t, l.ReadUpTo)
 		}
 	}
 	if t.IsZero() {
@@ -196,7 +196,7 @@ func (d *Daemon) unknownView() web.Unknown {
 	}
 	for _, u := range d.unknownFailures() {
 		out.Failures = append(out.Failures, web.UnknownFailure{
-			Fingerprint: u.Fingerprint.String(), State: u.State, Why: u.Why, Component: u.Name(), Labels: u.Labels, Pattern: u.Pattern, Also: u.Also,
+			Fingerprint: u.Fingerprint.String(), State: u.State, Reason: u.Reason, Component: u.Name(), Labels: u.Labels, Pattern: u.Pattern, OtherTexts: u.OtherTexts,
 			Level: u.Level.String(), Object: u.Object, Since: u.Since, Last: u.Last, Count: u.Count, Pods: u.Pods, Changes: u.Changes,
 			Examples: u.Examples, Ignore: u.Ignore,
 		})
@@ -204,7 +204,7 @@ func (d *Daemon) unknownView() web.Unknown {
 	return out
 }
 
-func (d *Daemon) unknownFailures() []sentinel.Unknown {
+func (d *Daemon) unknownFailures() []sentinel.UnknownFailure {
 	return d.sentinel.List(d.now(), d.newProof(), maxUnknown)
 }
 

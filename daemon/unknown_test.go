@@ -61,7 +61,7 @@ func TestUnknownFailure(t *testing.T) {
 	u := s.unknown()
 	require.Len(t, u.Failures, 1)
 	require.Equal(t, "alert", u.Failures[0].State)
-	require.Equal(t, "persists", u.Failures[0].Why)
+	require.Equal(t, "persists", u.Failures[0].Reason)
 	require.EqualValues(t, "shop/md-0-a", u.Failures[0].Object)
 	code, page := s.get("/unknown")
 	require.Equal(t, http.StatusOK, code)

@@ -39,7 +39,7 @@ func (d *Daemon) view() web.View {
 		Timeline:   func(fp episodes.Fingerprint) (episodes.Timeline, bool) { return d.engine.Timeline(fp, d.now()) },
 		Status:     d.statusView,
 		Unknown:    d.unknownView, UnknownRule: d.unknownRule,
-		History: d.historyView, Past: d.pastView,
+		History: d.historyView, PastEpisodes: d.pastView,
 		Links:    func() web.Links { return d.cfg.Load().Links() },
 		External: func() []map[string]string { return d.cfg.Load().ExternalLabels() },
 	}
@@ -48,7 +48,7 @@ func (d *Daemon) view() web.View {
 func (d *Daemon) episodesView() []episodes.Episode {
 	out := append(d.engine.Episodes(d.now()), d.self.All()...)
 	if d.sentinel != nil {
-		out = append(out, d.sentinel.Open()...)
+		out = append(out, d.sentinel.OpenAlerts()...)
 	}
 	return out
 }
@@ -82,7 +82,7 @@ func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {
 		}
 	}
 	if d.pair != nil {
-		opt.Elsewhere = d.leaderPages
+		opt.LeaderAddress = d.leaderPages
 	}
 	if d.opt.Web.Lifecycle {
 		opt.Reload = d.Reload
@@ -93,16 +93,16 @@ func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {
 func (d *Daemon) rulesView() web.Rules {
 	rs := d.pipe.rules.Load()
 	out := web.Rules{
-		Set: rs.Set, Broken: d.outcome.Load().broken, Seen: rs.LastSeen(),
-		Cost: map[string]time.Duration{}, Tries: map[string]int64{}, Quarantined: map[string]string{}, OutOfScope: inforce.OutOfScope(rs.Set, d.cfg.Load().Rules.Scope),
+		Set: rs.Set, Broken: d.outcome.Load().broken, LastLines: rs.LastSeen(),
+		Cost: map[string]time.Duration{}, Evaluations: map[string]int64{}, Quarantined: map[string]string{}, OutOfScope: inforce.OutOfScope(rs.Set, d.cfg.Load().Rules.Scope),
 	}
 	for _, c := range rs.Program.Costs() {
-		out.Cost[c.Rule.Alert], out.Tries[c.Rule.Alert] = c.Spent, c.Tries
+		out.Cost[c.Rule.Alert], out.Evaluations[c.Rule.Alert] = c.Spent, c.Evaluations
 	}
 	out.Running = d.runningVersions()
-	out.Waits = map[string]string{}
+	out.WaitReasons = map[string]string{}
 	for rule, b := range d.agentsBehind() {
-		out.Waits[rule] = monitor.BehindText(b)
+		out.WaitReasons[rule] = monitor.BehindText(b)
 	}
 	for _, g := range rs.Program.Quarantined() {
 		out.Quarantined[g.Rule.Alert] = monitor.QuarantineReason(g.Reason)
@@ -117,12 +117,12 @@ func (d *Daemon) sourcesView() []web.Source {
 		out[i] = web.Source{
 			Name: s.Name, Up: s.Up, Opened: s.Opened, Error: s.Error, Watermark: s.Watermark, Lag: s.Lag,
 			Lines: s.Lines, Bytes: s.Bytes, Evaluated: s.Evaluated, Dropped: s.Dropped,
-			Truncated: s.Truncated, Unparsed: s.Unparsed, Lost: s.Lost, Errors: s.Errors, Members: membersView(s),
-			Idle: s.Idle, IdleReason: idleReason(s), Absent: s.Absent, LeftOut: s.LeftOut, Away: away[s.Name], Losses: s.LossCounts(),
+			Truncated: s.Truncated, Unparsed: s.Unparsed, Lost: s.LostBytes, Errors: s.Errors, Members: membersView(s),
+			Idle: s.Idle, IdleReason: idleReason(s), Absent: s.Absent, LeftOut: s.LeftOut, AwaySince: away[s.Name], Losses: s.LossCounts(),
 		}
 		out[i].Filtered = d.kinds[i].Filtered
 		for _, u := range s.Unread {
-			out[i].Unread = append(out[i].Unread, web.Unread{Path: u.Path, Why: u.Why, Since: u.Since})
+			out[i].Unread = append(out[i].Unread, web.Unread{Path: u.Path, Reason: u.Reason, Since: u.Since})
 		}
 		for _, st := range s.Streams {
 			out[i].Streams = append(out[i].Streams, web.Stream{
@@ -175,7 +175,7 @@ func (d *Daemon) deliveriesView(fp episodes.Fingerprint) []web.Delivery {
 		if log, ok := s.(answers); ok {
 			for _, x := range log.Answers(fp) {
 				out = append(out, web.Delivery{
-					Sink: s.Name(), Endpoint: x.Endpoint, Time: x.Time, Last: x.Last, Times: x.Times, Resolved: x.Resolved, Code: x.Code, Error: x.Error,
+					Sink: s.Name(), Endpoint: x.Endpoint, Time: x.Time, Last: x.LastAt, Times: x.Times, Resolved: x.Resolved, Code: x.Code, Error: x.Error,
 				})
 			}
 		}
@@ -188,7 +188,7 @@ func (d *Daemon) statusView() web.Status {
 	saved, errs := d.saver.status()
 	st := web.Status{
 		Start: d.start, Config: d.cfg.Load().FormatEffective(), Flags: d.opt.Flags, Reload: d.outcome.Load().status,
-		Saved: saved, SaveErrors: errs, Storage: d.saver.dir, ExternalURL: d.cfg.Load().Global.ExternalURL,
+		SavedAt: saved, SaveErrors: errs, Storage: d.saver.dir, ExternalURL: d.cfg.Load().Global.ExternalURL,
 	}
 	st.Pair, st.Coverage = d.pair.view(), d.self.Coverage()
 	d.setReadiness(&st)

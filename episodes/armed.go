@@ -20,13 +20,13 @@ type armedKeys struct {
 
 // armedKey is a key with its newest line. If no newer line of the key is read for the time `silent`, an episode opens.
 type armedKey struct {
-	in        *armedKeys
-	key       string
-	values    []redact.Text // values of `by`
-	who       *intake.Identity
-	loose     bool   // whether the key matches every identity; see restored.loose
-	namespace string // namespace that the source stated for the newest line
-	mutes     string // key of the unless lines that apply to this key
+	in              *armedKeys
+	key             string
+	values          []redact.Text // values of `by`
+	who             *intake.Identity
+	partialIdentity bool   // whether the key matches every identity; see restored.loose
+	namespace       string // namespace that the source stated for the newest line
+	mutes           string // key of the unless lines that apply to this key
 	// disarmed is set if silence after this line is not a failure, because the line was muted or refused, or because
 	// its pod was deleted. A disarmed key is kept so that an older line does not arm it.
 	disarmed bool
@@ -52,7 +52,7 @@ func (a *armedKeys) accept(h *window.Hit, now int64) {
 		if h.T <= ep.newest {
 			return
 		}
-		if h.T+int64(rs.rule.Silent) <= rs.groups.firing.readUpTo(values, rs.in.Who, false) {
+		if h.T+int64(rs.rule.Silent) <= rs.groups.firing.readUpTo(values, rs.in.StreamIdentity, false) {
 			ep.stillSilent(h)
 			return
 		}
@@ -62,16 +62,16 @@ func (a *armedKeys) accept(h *window.Hit, now int64) {
 	switch {
 	case k != nil && h.T <= k.last.T:
 		return
-	case k == nil && h.T+rs.quietTime() <= rs.groups.steps.readUpTo(values, rs.in.Who, false):
+	case k == nil && h.T+rs.quietTime() <= rs.groups.steps.readUpTo(values, rs.in.StreamIdentity, false):
 		return // the episode that the silence after this line opens would already have expired
 	case k == nil:
 		in := &rs.in
 		k = &armedKey{
-			in: a, key: string(in.Key), values: in.Copier.CopyValues(values), who: in.Who,
+			in: a, key: string(in.Key), values: in.Copier.CopyValues(values), who: in.StreamIdentity,
 			namespace: strings.Clone(in.Labels["namespace"]), disarmed: true,
 		}
-		k.due.Of = k
-		k.mutes, _ = rs.unless.joinKey(k.values, k.who)
+		k.due.Subject = k
+		k.mutes, _ = rs.unlessLines.joinKey(k.values, k.who)
 	}
 	rs.in.Borrow(&k.last, h)
 	k.logs.CountLog(&rs.in.Origin)
@@ -80,7 +80,7 @@ func (a *armedKeys) accept(h *window.Hit, now int64) {
 	if was {
 		k.due.Arm(rs.groups.firing.Group) // the deadline of an armed key may be earlier than the one of a disarmed key
 	}
-	a.Add(k.key, rs.in.Party, k, 1)
+	a.Add(k.key, rs.in.Tenant, k, 1)
 }
 
 // find returns the armed key of the hit, or nil if the hit's key is not known.
@@ -89,23 +89,23 @@ func (a *armedKeys) find() *armedKey {
 	if x := a.Items[string(in.Key)]; x != nil {
 		return x.Value
 	}
-	if in.Who == nil {
+	if in.StreamIdentity == nil {
 		return nil
 	}
 	x := a.Items[in.KeyWithoutIdentity()]
-	if x == nil || !x.Value.loose {
+	if x == nil || !x.Value.partialIdentity {
 		return nil
 	}
 	k, party, disarmed := x.Value, x.Tenant(), x.Value.disarmed // adding the key below sets these fields
 	a.remove(k)
-	k.key, k.who, k.loose = string(in.Key), in.Who, false
+	k.key, k.who, k.partialIdentity = string(in.Key), in.StreamIdentity, false
 	a.addKey(k, party, disarmed)
 	return k
 }
 
 func (a *armedKeys) addKey(k *armedKey, party string, disarmed bool) {
-	k.in, k.disarmed, k.due.Of = a, true, k
-	k.mutes, _ = a.rs.unless.joinKey(k.values, k.who)
+	k.in, k.disarmed, k.due.Subject = a, true, k
+	k.mutes, _ = a.rs.unlessLines.joinKey(k.values, k.who)
 	k.setDisarmed(disarmed)
 	k.due.Arm(a.rs.groups.firing.Group)
 	a.Add(k.key, party, k, 1)
@@ -116,7 +116,7 @@ func (a *armedKeys) addKey(k *armedKey, party string, disarmed bool) {
 func (a *armedKeys) isExcused(values []redact.Text, t int64) bool {
 	rs := a.rs
 	return rs.isMuted(values, t) ||
-		rs.departed.Len() > 0 && rs.byPod() && rs.departed.wasDeletedSince(rs.podOfKey(values, rs.in.Labels["namespace"], rs.in.Who), t)
+		rs.departed.Len() > 0 && rs.byPod() && rs.departed.wasDeletedSince(rs.podOfKey(values, rs.in.Labels["namespace"], rs.in.StreamIdentity), t)
 }
 
 // stillSilent adds a late line to an open episode. After that line the key was also silent for too long, so the episode
@@ -125,9 +125,9 @@ func (ep *episode) stillSilent(h *window.Hit) {
 	rs := ep.rs
 	ep.newest, ep.lastID = h.T, h.ID
 	ep.lines++
-	ep.showTrigger(&window.Trigger{T: h.T, Shown: h, Line: h})
+	ep.showTrigger(&window.Trigger{T: h.T, ShownHit: h, Line: h})
 	ep.logs.CountLog(&rs.in.Origin)
-	rs.slots.Touch(&ep.slot, rs.in.Party)
+	rs.slots.Touch(&ep.slot, rs.in.Tenant)
 	rs.journal.markContinued(ep)
 }
 
@@ -151,8 +151,8 @@ func (a *armedKeys) remove(k *armedKey) {
 // applyUnless applies an unless line at t with this key to the armed keys.
 func (a *armedKeys) applyUnless(key string, values []redact.Text, t int64) {
 	a.muteSharing(key, t, false)
-	if a.rs.in.Who != nil {
-		any, _ := a.rs.unless.joinKey(values, nil)
+	if a.rs.in.StreamIdentity != nil {
+		any, _ := a.rs.unlessLines.joinKey(values, nil)
 		a.muteSharing(any, t, true)
 	}
 }
@@ -160,11 +160,11 @@ func (a *armedKeys) applyUnless(key string, values []redact.Text, t int64) {
 func (a *armedKeys) muteSharing(key string, t int64, loose bool) {
 	within := int64(a.rs.rule.Unless.Within)
 	apply := func(k *armedKey) {
-		if !k.disarmed && t > k.last.T-within && (k.loose || !loose) {
+		if !k.disarmed && t > k.last.T-within && (k.partialIdentity || !loose) {
 			k.setDisarmed(true)
 		}
 	}
-	if a.rs.unless.ofKey {
+	if a.rs.unlessLines.ofKey {
 		if x := a.Items[key]; x != nil {
 			apply(x.Value)
 		}
@@ -220,13 +220,13 @@ func (k *armedKey) conclude(now int64) {
 		return
 	}
 	ep := &episode{
-		rs: rs, key: k.key, values: k.values, who: k.who, namespace: k.namespace, party: party, restored: restored{loose: k.loose},
-		state: StatePending, starts: starts, newest: k.last.T, from: starts, written: starts, lines: 1, lastID: k.last.ID,
+		rs: rs, key: k.key, values: k.values, who: k.who, namespace: k.namespace, openedTenant: party, restored: restored{partialIdentity: k.partialIdentity},
+		state: StatePending, starts: starts, newest: k.last.T, windowStart: starts, completedAt: starts, lines: 1, lastID: k.last.ID,
 		last: k.last.WithoutRecord(), first: k.last.Line, logs: k.logs,
 	}
 	ep.sequence = window.Hits{&ep.last}
 	ep.computeLabels()
-	ep.history.addEvent(Event{At: instant.ToTime(k.last.T), Kind: EventLast})
+	ep.history.addEvent(Event{Time: instant.ToTime(k.last.T), Kind: EventLast})
 	ep.noteOpened(&window.Trigger{T: starts}, now)
 	ep.add(party)
 	ep.fire(now)
@@ -235,11 +235,11 @@ func (k *armedKey) conclude(now int64) {
 
 // keepDisarmed keeps the key of an ended episode in the disarmed state, so that only a newer line arms it.
 func (a *armedKeys) keepDisarmed(ep *episode, party string) {
-	if ep.endTime() <= a.rs.groups.steps.readUpTo(ep.values, ep.who, ep.loose) {
+	if ep.endTime() <= a.rs.groups.steps.readUpTo(ep.values, ep.who, ep.partialIdentity) {
 		return // the episode has expired, and an older line cannot open another one
 	}
 	ep.rs.in.Copy(&ep.last)
-	k := &armedKey{key: ep.key, values: ep.values, who: ep.who, loose: ep.loose, namespace: ep.namespace, last: ep.last.WithoutRecord(), logs: ep.logs}
+	k := &armedKey{key: ep.key, values: ep.values, who: ep.who, partialIdentity: ep.partialIdentity, namespace: ep.namespace, last: ep.last.WithoutRecord(), logs: ep.logs}
 	k.last.T = ep.newest
 	a.addKey(k, party, true)
 }

@@ -33,7 +33,7 @@ func TestArmedKeysAreShared(t *testing.T) {
 	}
 	st := b.e.Stats(at(time.Minute))
 	require.Equal(t, maxOverflowKeys(r), st.Rules[0].Armed)
-	require.Equal(t, []Eviction{{Namespace: "evil", Rule: "Demo", Kind: EvictedArmed, Count: 20_000 - 170, Last: at(0)}}, st.Evictions)
+	require.Equal(t, []Eviction{{Namespace: "evil", Rule: "Demo", Kind: EvictedArmed, Count: 20_000 - 170, LastAt: at(0)}}, st.Evictions)
 	require.Zero(t, st.Rules[0].Evicted)
 	b.restart(time.Minute)
 	require.Equal(t, maxOverflowKeys(r), b.e.Stats(at(time.Minute)).Rules[0].Armed)
@@ -46,7 +46,7 @@ func TestArmedKeysAreShared(t *testing.T) {
 			require.Equal(t, at(10*time.Minute), x.StartsAt)
 			continue
 		}
-		require.Equal(t, "shop", x.Party)
+		require.Equal(t, "shop", x.Tenant)
 		require.Equal(t, at(0), x.ActiveAt())
 		require.Equal(t, redact.Text("shop"), x.Line)
 	}
@@ -54,7 +54,7 @@ func TestArmedKeysAreShared(t *testing.T) {
 	b.advance(11 * time.Minute)
 	shop := 0
 	for _, x := range b.firing() {
-		if x.Party == "shop" {
+		if x.Tenant == "shop" {
 			shop++
 		}
 	}
@@ -176,7 +176,7 @@ func TestTimelineOfSilence(t *testing.T) {
 			tl, ok := b.e.Timeline(x.Fingerprint, at(time.Hour))
 			require.True(t, ok)
 			for _, ev := range tl.Events {
-				out = append(out, fmt.Sprint(ev.Kind, " ", ev.At.Sub(start), " ", ev.Line))
+				out = append(out, fmt.Sprint(ev.Kind, " ", ev.Time.Sub(start), " ", ev.Line))
 			}
 		}
 		return out

@@ -13,10 +13,10 @@ import (
 	"crowsnest/rules"
 )
 
-// awaited are the parts of a rule for whose lines a conclusion waits, with the group of sources that can serve them.
+// awaitedParts are the parts of a rule for whose lines a conclusion waits, with the group of sources that can serve them.
 // The watermark of the group ignores lagging streams, because a lagging stream delays only the conclusions that its
 // lines could change.
-type awaited struct {
+type awaitedParts struct {
 	*watermark.Group
 	rs    *ruleState
 	parts []*part
@@ -24,7 +24,7 @@ type awaited struct {
 	lags       []lag // lagging streams that one of the parts may read
 	generation uint64
 
-	waits   []Wait // cached waits for sources, computed at the time waitsAt
+	waits   []AwaitedPart // cached waits for sources, computed at the time waitsAt
 	waitsAt int64
 }
 
@@ -41,14 +41,14 @@ type part struct {
 type lag struct {
 	*watermark.Lag
 	part *part
-	// needs are the values of `by` that a key must have if lines of the stream belong to it.
-	needs []need
-	who   *intake.Identity
-	// anyone is set if the identity of the stream is not known.
-	anyone bool
+	// requiredValues are the values of `by` that a key must have if lines of the stream belong to it.
+	requiredValues []requiredValue
+	who            *intake.Identity
+	// anyIdentity is set if the identity of the stream is not known.
+	anyIdentity bool
 }
 
-type need struct {
+type requiredValue struct {
 	index int
 	value string
 }
@@ -65,7 +65,7 @@ func (rs *ruleState) newPart(matched matcher.Part, from rules.Selector, shared [
 
 // readUpTo returns the time up to which every line was read that could change a conclusion about a key. The key
 // consists of these values of `by` and the identity who. If loose is set, the key matches any identity.
-func (a *awaited) readUpTo(values []redact.Text, who *intake.Identity, loose bool) int64 {
+func (a *awaitedParts) readUpTo(values []redact.Text, who *intake.Identity, loose bool) int64 {
 	out := a.Watermark()
 	for l := range a.delayingLags(values, who, loose) {
 		out = min(out, l.Watermark())
@@ -74,7 +74,7 @@ func (a *awaited) readUpTo(values []redact.Text, who *intake.Identity, loose boo
 }
 
 // readUpToForAll returns the time up to which every line was read that could change a conclusion about any key.
-func (a *awaited) readUpToForAll() int64 {
+func (a *awaitedParts) readUpToForAll() int64 {
 	out := a.Watermark()
 	for i := range a.relevantLags() {
 		out = min(out, a.lags[i].Watermark())
@@ -83,18 +83,18 @@ func (a *awaited) readUpToForAll() int64 {
 }
 
 // delayingLags yields the lagging streams whose lines could change a conclusion about a key.
-func (a *awaited) delayingLags(values []redact.Text, who *intake.Identity, loose bool) func(func(lag) bool) {
+func (a *awaitedParts) delayingLags(values []redact.Text, who *intake.Identity, loose bool) func(func(lag) bool) {
 	return func(yield func(lag) bool) {
 		for _, l := range a.relevantLags() {
-			if (loose || l.anyone || l.who.KeySuffix() == who.KeySuffix()) &&
-				!slices.ContainsFunc(l.needs, func(n need) bool { return string(values[n.index]) != n.value }) && !yield(l) {
+			if (loose || l.anyIdentity || l.who.KeySuffix() == who.KeySuffix()) &&
+				!slices.ContainsFunc(l.requiredValues, func(n requiredValue) bool { return string(values[n.index]) != n.value }) && !yield(l) {
 				return
 			}
 		}
 	}
 }
 
-func (a *awaited) relevantLags() []lag {
+func (a *awaitedParts) relevantLags() []lag {
 	all := a.Group.Lags()
 	if len(all) == 0 {
 		return nil
@@ -109,7 +109,7 @@ func (a *awaited) relevantLags() []lag {
 			continue
 		}
 		for _, p := range a.parts {
-			if p.from.MaySelect(l.Stream.Labels, l.Stream.Unknown) {
+			if p.from.MaySelect(l.Stream.Labels, l.Stream.UnknownLabels) {
 				a.lags = append(a.lags, a.rs.matchLag(l, p))
 			}
 		}
@@ -122,8 +122,8 @@ func (a *awaited) relevantLags() []lag {
 // the stream has and that the part does not capture.
 func (rs *ruleState) matchLag(l *watermark.Lag, p *part) lag {
 	out := lag{Lag: l, part: p, who: rs.in.Identity(l.Stream.Labels)}
-	unknown := func(name string) bool { return slices.Contains(l.Stream.Unknown, name) }
-	out.anyone = slices.ContainsFunc(rs.cfg.Identity, unknown)
+	unknown := func(name string) bool { return slices.Contains(l.Stream.UnknownLabels, name) }
+	out.anyIdentity = slices.ContainsFunc(rs.cfg.Identity, unknown)
 	captured := p.captures()
 	for _, i := range p.keyed {
 		name := rs.rule.By[i]
@@ -131,14 +131,14 @@ func (rs *ruleState) matchLag(l *watermark.Lag, p *part) lag {
 		if value == "" || unknown(name) || slices.Contains(captured, name) || value != text.Truncate(redact.Sanitise(value), intake.MaxValue) {
 			continue
 		}
-		out.needs = append(out.needs, need{i, value})
+		out.requiredValues = append(out.requiredValues, requiredValue{i, value})
 	}
 	return out
 }
 
 // onHoldFor reports whether a conclusion about a key is on hold. If group is true, the conclusion waits for sources,
 // otherwise for lagging streams. waitsFor names the sources or streams that make no progress.
-func (a *awaited) onHoldFor(values []redact.Text, who *intake.Identity, loose, group bool, now int64) (onHold bool, waitsFor []string) {
+func (a *awaitedParts) onHoldFor(values []redact.Text, who *intake.Identity, loose, group bool, now int64) (onHold bool, waitsFor []string) {
 	if group {
 		waitsFor = a.SilentSources(now)
 	}
@@ -151,26 +151,26 @@ func (a *awaited) onHoldFor(values []redact.Text, who *intake.Identity, loose, g
 }
 
 // describeWaits returns the parts for which a conclusion about a key waits, if the conclusion is on hold.
-func (a *awaited) describeWaits(values []redact.Text, who *intake.Identity, loose bool, now int64) []Wait {
+func (a *awaitedParts) describeWaits(values []redact.Text, who *intake.Identity, loose bool, now int64) []AwaitedPart {
 	if a.waitsAt != now {
 		a.waits, a.waitsAt = a.waitsForAll(now), now
 	}
 	out := a.waits
 	for l := range a.delayingLags(values, who, loose) {
 		if l.OnHold(now) {
-			out = append(out[:len(out):len(out)], Wait{Part: l.part.name, From: l.part.from.String(), Sources: []string{l.Name()}})
+			out = append(out[:len(out):len(out)], AwaitedPart{Part: l.part.name, Selector: l.part.from.String(), Sources: []string{l.Name()}})
 		}
 	}
 	return out
 }
 
-func (a *awaited) waitsForAll(now int64) []Wait {
-	var unread, silent []Wait
+func (a *awaitedParts) waitsForAll(now int64) []AwaitedPart {
+	var unread, silent []AwaitedPart
 	for _, p := range a.parts {
 		if !a.CanServe(p.from) {
-			unread = append(unread, Wait{Part: p.name, From: p.from.String()})
+			unread = append(unread, AwaitedPart{Part: p.name, Selector: p.from.String()})
 		} else if names := a.SilentFor(p.from, now); len(names) > 0 {
-			silent = append(silent, Wait{Part: p.name, From: p.from.String(), Sources: names})
+			silent = append(silent, AwaitedPart{Part: p.name, Selector: p.from.String(), Sources: names})
 		}
 	}
 	if len(unread) > 0 {
@@ -184,12 +184,12 @@ func (a *awaited) waitsForAll(now int64) []Wait {
 type groups struct {
 	// steps is the group of `match` or of all steps. An end by quiet, an expiry and the end of the overflow alert wait
 	// for it.
-	steps awaited
+	steps awaitedParts
 	// firing is the group of the parts whose lines can keep a pending episode from firing.
-	firing awaited
-	// beside is the group of `clear` and `unless`. If the rule has neither, it is the same as steps.
-	beside awaited
-	all    awaited
+	firing awaitedParts
+	// clearOrUnless is the group of `clear` and `unless`. If the rule has neither, it is the same as steps.
+	clearOrUnless awaitedParts
+	all           awaitedParts
 	// unread are the distinct selectors of the parts whose streams no source reads.
 	unread []rules.Selector
 }
@@ -213,17 +213,17 @@ func (e *Engine) findGroups(rs *ruleState) groups {
 	same := func(parts []*part) bool {
 		return !slices.ContainsFunc(parts, func(p *part) bool { return !p.from.Equal(first) })
 	}
-	of := func(parts []*part) awaited {
+	of := func(parts []*part) awaitedParts {
 		var froms []rules.Selector
 		for _, p := range parts {
 			froms = append(froms, p.from)
 		}
-		return awaited{Group: e.sources.Group(slices.CompactFunc(froms, rules.Selector.Equal), frozen), rs: rs, parts: parts}
+		return awaitedParts{Group: e.sources.Group(slices.CompactFunc(froms, rules.Selector.Equal), frozen), rs: rs, parts: parts}
 	}
 	own := of(steps)
-	with := func(parts []*part) awaited {
+	with := func(parts []*part) awaitedParts {
 		if same(steps) && same(parts) {
-			return awaited{Group: own.Group, rs: rs, parts: parts}
+			return awaitedParts{Group: own.Group, rs: rs, parts: parts}
 		}
 		return of(parts)
 	}
@@ -241,9 +241,9 @@ func (e *Engine) findGroups(rs *ruleState) groups {
 		p := rs.newPart(matcher.PartUnless, u.From, u.Same, u.Captures)
 		beside, firing = append(beside, p), append(firing, p)
 	}
-	out := groups{steps: own, firing: own, beside: own, all: with(slices.Concat(beside, steps))}
+	out := groups{steps: own, firing: own, clearOrUnless: own, all: with(slices.Concat(beside, steps))}
 	if len(beside) > 0 {
-		out.beside = with(beside)
+		out.clearOrUnless = with(beside)
 	}
 	if len(firing) > 0 {
 		out.firing = with(firing)
@@ -257,9 +257,9 @@ func (e *Engine) findGroups(rs *ruleState) groups {
 }
 
 // ofPart returns the group of sources that can serve a part.
-func (g *groups) ofPart(p matcher.Part) *awaited {
+func (g *groups) ofPart(p matcher.Part) *awaitedParts {
 	if p < 0 {
-		return &g.beside
+		return &g.clearOrUnless
 	}
 	return &g.steps
 }
@@ -267,11 +267,11 @@ func (g *groups) ofPart(p matcher.Part) *awaited {
 // onHold reports whether a conclusion waits for a source without progress, or for a part
 // whose streams no source reads. A rule whose steps no source serves concludes nothing.
 func (g *groups) onHold(now int64) bool {
-	return g.steps.IsServed() && (g.all.OnHold(now) || g.firing.OnHold(now) || g.beside.OnHold(now))
+	return g.steps.IsServed() && (g.all.OnHold(now) || g.firing.OnHold(now) || g.clearOrUnless.OnHold(now))
 }
 
 // awaits returns the group of sources for which the next conclusion about the episode waits.
-func (ep *episode) awaits() *awaited {
+func (ep *episode) awaits() *awaitedParts {
 	if ep.isFiringNext() {
 		return &ep.rs.groups.firing
 	}
@@ -279,34 +279,38 @@ func (ep *episode) awaits() *awaited {
 }
 
 // ReadUpTo returns the time up to which all lines were read that could change the next conclusion about the episode.
-func (ep *episode) ReadUpTo() int64 { return ep.awaits().readUpTo(ep.values, ep.who, ep.loose) }
+func (ep *episode) ReadUpTo() int64 {
+	return ep.awaits().readUpTo(ep.values, ep.who, ep.partialIdentity)
+}
 
-// awaits returns the group for which the conclusion about the lapse waits. If a clear line ended the lapse, the lines
+// awaits returns the group for which the conclusion about the lapse waits. If a clear line ended the brief failure, the lines
 // of the steps do not matter, because a later trigger changes neither whether the failure fired nor when it ended.
-func (l *lapse) awaits() *awaited {
-	if l.why == ReasonClear {
-		return &l.ep.rs.groups.beside
+func (l *briefFailure) awaits() *awaitedParts {
+	if l.reason == ReasonClear {
+		return &l.ep.rs.groups.clearOrUnless
 	}
 	return &l.ep.rs.groups.all
 }
 
-func (l *lapse) ReadUpTo() int64    { return l.awaits().readUpTo(l.ep.values, l.ep.who, l.ep.loose) }
+func (l *briefFailure) ReadUpTo() int64 {
+	return l.awaits().readUpTo(l.ep.values, l.ep.who, l.ep.partialIdentity)
+}
 func (o *overflow) ReadUpTo() int64 { return o.rs.groups.steps.readUpToForAll() }
 func (k *armedKey) ReadUpTo() int64 {
-	return k.in.rs.groups.firing.readUpTo(k.values, k.who, k.loose)
+	return k.in.rs.groups.firing.readUpTo(k.values, k.who, k.partialIdentity)
 }
 
-// Wait is a part of a rule whose lines may not all have been read, so that a conclusion has to wait.
-type Wait struct {
-	Part    string   // name of the part, such as match, sequence_2, clear or unless
-	From    string   // selector of the streams that the part reads
-	Sources []string // sources without progress, sorted; empty if no source reads these streams
+// AwaitedPart is a part of a rule whose lines may not all have been read, so that a conclusion has to wait.
+type AwaitedPart struct {
+	Part     string   // name of the part, such as match, sequence_2, clear or unless
+	Selector string   // selector of the streams that the part reads
+	Sources  []string // sources without progress, sorted; empty if no source reads these streams
 }
 
 const maxNamed = 3
 
 // BriefText describes in a few words why the conclusion waits.
-func (w Wait) BriefText() string {
+func (w AwaitedPart) BriefText() string {
 	switch len(w.Sources) {
 	case 0:
 		return "no source for " + w.Part
@@ -317,9 +321,9 @@ func (w Wait) BriefText() string {
 }
 
 // String describes the wait in a sentence without a full stop.
-func (w Wait) String() string {
+func (w AwaitedPart) String() string {
 	if len(w.Sources) == 0 {
-		return fmt.Sprintf("`%s` waits for lines of %s, which no source reads", w.Part, w.From)
+		return fmt.Sprintf("`%s` waits for lines of %s, which no source reads", w.Part, w.Selector)
 	}
 	named := strings.Join(w.Sources[:min(len(w.Sources), maxNamed)], ", ")
 	if n := len(w.Sources) - maxNamed; n > 0 {

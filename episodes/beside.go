@@ -9,9 +9,9 @@ import (
 	"crowsnest/rules"
 )
 
-// beside holds the clear lines or the unless lines of a rule. The key of such a line consists of the values of `same`
+// linesByKey holds the clear lines or the unless lines of a rule. The key of such a line consists of the values of `same`
 // and the identity, and selects the episodes and windows to which the line applies.
-type beside[V any] struct {
+type linesByKey[V any] struct {
 	at      []int // indexes of the names in `same` within `by`
 	lenient bool  // copy of Config.Unlabelled
 	added   int   // index in `by` of the namespace that rules.ClearOrUnless.NamespaceAdded added, or -1
@@ -25,8 +25,8 @@ type beside[V any] struct {
 	older map[string]V
 }
 
-func newBeside[V any](r *rules.Rule, a *rules.ClearOrUnless, lenient bool, keyOf func(*episode) string) beside[V] {
-	x := beside[V]{at: []int{}, lenient: lenient, added: -1, ofKey: true, keyOf: keyOf}
+func newBeside[V any](r *rules.Rule, a *rules.ClearOrUnless, lenient bool, keyOf func(*episode) string) linesByKey[V] {
+	x := linesByKey[V]{at: []int{}, lenient: lenient, added: -1, ofKey: true, keyOf: keyOf}
 	if r.Clear != nil && r.Clear.NamespaceAdded || r.Unless != nil && r.Unless.NamespaceAdded {
 		x.added = slices.Index(r.By, "namespace")
 	}
@@ -44,7 +44,7 @@ func newBeside[V any](r *rules.Rule, a *rules.ClearOrUnless, lenient bool, keyOf
 
 // joinKey returns the key that consists of the values of `same` and the identity. missing reports whether a value is
 // missing.
-func (x *beside[V]) joinKey(values []redact.Text, who *intake.Identity) (key string, missing bool) {
+func (x *linesByKey[V]) joinKey(values []redact.Text, who *intake.Identity) (key string, missing bool) {
 	for _, i := range x.at {
 		missing = missing || values[i] == "" && !x.lenient && i != x.added
 	}
@@ -54,7 +54,7 @@ func (x *beside[V]) joinKey(values []redact.Text, who *intake.Identity) (key str
 
 // get returns the value of a key, and false if there is none. values are the values of `by` from which the key was
 // made.
-func (x *beside[V]) get(key string, values []redact.Text) (v V, ok bool) {
+func (x *linesByKey[V]) get(key string, values []redact.Text) (v V, ok bool) {
 	if known := x.lines.Items[key]; known != nil {
 		return known.Value, true
 	}
@@ -67,7 +67,7 @@ func (x *beside[V]) get(key string, values []redact.Text) (v V, ok bool) {
 
 // sharingEpisodes returns the open episodes of a rule that a line with this key applies to, sorted
 // by start, then key. The slice belongs to the caller.
-func (x *beside[V]) sharingEpisodes(rs *ruleState, key string) []*episode {
+func (x *linesByKey[V]) sharingEpisodes(rs *ruleState, key string) []*episode {
 	if ep := rs.open[key]; x.ofKey && ep != nil {
 		return []*episode{ep}
 	} else if x.ofKey {
@@ -84,14 +84,14 @@ func (x *beside[V]) sharingEpisodes(rs *ruleState, key string) []*episode {
 
 // concernedEpisodes returns the open episodes to which a line with this key and these values applies. These are the
 // episodes with the same key, and the loose episodes whose key differs only in the identity.
-func (x *beside[V]) concernedEpisodes(rs *ruleState, key string, values []redact.Text) []*episode {
+func (x *linesByKey[V]) concernedEpisodes(rs *ruleState, key string, values []redact.Text) []*episode {
 	out := x.sharingEpisodes(rs, key)
-	if rs.loose == 0 || rs.in.Who == nil {
+	if rs.partialEpisodes == 0 || rs.in.StreamIdentity == nil {
 		return out
 	}
 	any, _ := x.joinKey(values, nil)
 	for _, ep := range x.sharingEpisodes(rs, any) {
-		if ep.loose {
+		if ep.partialIdentity {
 			out = append(out, ep)
 		}
 	}

@@ -57,7 +57,7 @@ func (r *relation) renderSummary(renderer *render.Renderer) (text string) {
 func (ep *episode) asCause(now int64) *relation {
 	if ep.causing == nil || ep.causing.Fingerprint != ep.print {
 		ep.causing = &relation{summarySource: ep.transition(now), Cause: Cause{
-			Fingerprint: ep.print, Alert: ep.rs.rule.Alert, Severity: ep.labels["severity"], Labels: ep.labels, StartsAt: instant.ToTime(ep.starts - ep.moved),
+			Fingerprint: ep.print, Alert: ep.rs.rule.Alert, Severity: ep.labels["severity"], Labels: ep.labels, StartsAt: instant.ToTime(ep.starts - ep.clockShift),
 		}}
 		ep.causing.summarySource.cause = nil // the summary of a cause does not mention the cause of that cause
 	}
@@ -233,7 +233,7 @@ func (c *candidates) agreementKey(ep *episode) (string, bool) {
 			values = append(values, ep.labels[name])
 		}
 	}
-	return intake.JoinKey(values, ep.who), !ep.loose
+	return intake.JoinKey(values, ep.who), !ep.partialIdentity
 }
 
 func (c *candidates) findCause(ep *episode) *episode {
@@ -273,7 +273,7 @@ func (ep *episode) latestBegin() int64 {
 func (ep *episode) openingTrigger() int64 {
 	rs, times := ep.rs, ep.earlier
 	if rs.rule.Clear == nil {
-		for _, l := range rs.lapses {
+		for _, l := range rs.briefFailures {
 			if l.ep.key == ep.key {
 				times = slices.Concat(times, l.times)
 				slices.Sort(times)
@@ -281,7 +281,7 @@ func (ep *episode) openingTrigger() int64 {
 		}
 	}
 	t := ep.baseTrigger()
-	quiet := rs.quietTime() + rs.groups.steps.Lateness // same quiet time as in lapse.isJoinedBy
+	quiet := rs.quietTime() + rs.groups.steps.Lateness // same quiet time as in brief failure.isJoinedBy
 	for _, before := range slices.Backward(times) {
 		if before < t && (rs.rule.Clear != nil || t-before <= quiet) {
 			t = before
@@ -311,7 +311,7 @@ func (ep *episode) noteTrigger(trig *window.Trigger) {
 	}
 	if rs.rule.Clear != nil && ep.state == StateFiring {
 		ep.recent.AddTrigger(trig.T)
-		if i := ep.recent.IndexAfter(rs.watermarkOf(ep.values, ep.who, ep.loose)); i > 0 {
+		if i := ep.recent.IndexAfter(rs.watermarkOf(ep.values, ep.who, ep.partialIdentity)); i > 0 {
 			ep.recent = slices.Clone(ep.recent[i:])
 		}
 	}

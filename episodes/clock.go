@@ -29,10 +29,10 @@ func (e *Engine) ClockSet(d time.Duration, now time.Time) {
 
 func (ep *episode) moveTimes(delta int64) {
 	ep.starts += delta
-	ep.moved += delta
+	ep.clockShift += delta
 	ep.newest += delta
-	ep.from += delta
-	ep.written += delta
+	ep.windowStart += delta
+	ep.completedAt += delta
 	ep.times.Move(delta)
 	ep.earlier.Move(delta)
 	ep.recent.Move(delta)
@@ -41,7 +41,7 @@ func (ep *episode) moveTimes(delta int64) {
 	}
 }
 
-func (l *lapse) moveTimes(delta int64) {
+func (l *briefFailure) moveTimes(delta int64) {
 	l.ep.moveTimes(delta)
 	l.times.Move(delta)
 	l.end += delta
@@ -57,10 +57,10 @@ func (rs *ruleState) moveTimes(delta int64) {
 	for _, x := range rs.windows.Items {
 		x.Value.Move(delta)
 	}
-	for _, x := range rs.clear.lines.Items {
+	for _, x := range rs.clearLines.lines.Items {
 		x.Value = x.Value.Move(delta)
 	}
-	for _, l := range rs.lapses {
+	for _, l := range rs.briefFailures {
 		l.moveTimes(delta)
 	}
 	rs.displaced.moveTimes(delta)
@@ -69,7 +69,7 @@ func (rs *ruleState) moveTimes(delta int64) {
 			x.Value.last.T += delta
 		}
 	}
-	for _, x := range rs.unless.lines.Items {
+	for _, x := range rs.unlessLines.lines.Items {
 		moved := make([]int64, len(x.Value)) // a copy, because a snapshot may share the original slice
 		for i, t := range x.Value {
 			moved[i] = t + delta

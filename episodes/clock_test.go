@@ -54,7 +54,7 @@ func TestASetClockChangesNothing(t *testing.T) {
 					now = max(now, set) + shift
 				}
 				b.advance(now - 1)
-				h.Time, h.Moved = stamps.OwnTime(h.Time, at(now))
+				h.Time, h.ClockShift = stamps.OwnTime(h.Time, at(now))
 				b.take(now, h)
 				b.reported = append(b.reported, b.e.Evaluate(at(now))...)
 			}
@@ -146,7 +146,7 @@ func TestClockSetBackWhileKilled(t *testing.T) {
 		b.e.ClockSet(now-saved, at(now))
 		var stamps times.Stamps
 		stamps.Set(now-saved, at(now))
-		after.Time, after.Moved = stamps.OwnTime(after.Time, at(now))
+		after.Time, after.ClockShift = stamps.OwnTime(after.Time, at(now))
 		b.take(now, after)
 		b.advance(now)
 		for print, x := range b.firing() {

@@ -11,7 +11,7 @@ import (
 	"crowsnest/episodes/internal/window"
 )
 
-// subject is something that has a deadline: an episode, an armed key, a lapse, or the overflow
+// subject is something that has a deadline: an episode, an armed key, a brief failure, or the overflow
 // of a rule.
 type subject interface {
 	watermark.Subject
@@ -22,16 +22,16 @@ type subject interface {
 	conclude(now int64)
 }
 
-func (ep *episode) subjectOf() (*ruleState, int64, string) { return ep.rs, ep.starts, ep.key }
-func (k *armedKey) subjectOf() (*ruleState, int64, string) { return k.in.rs, k.Due(), k.key }
-func (l *lapse) subjectOf() (*ruleState, int64, string)    { return l.ep.subjectOf() }
-func (o *overflow) subjectOf() (*ruleState, int64, string) { return o.rs, window.Forever, "" }
+func (ep *episode) subjectOf() (*ruleState, int64, string)     { return ep.rs, ep.starts, ep.key }
+func (k *armedKey) subjectOf() (*ruleState, int64, string)     { return k.in.rs, k.Due(), k.key }
+func (l *briefFailure) subjectOf() (*ruleState, int64, string) { return l.ep.subjectOf() }
+func (o *overflow) subjectOf() (*ruleState, int64, string)     { return o.rs, window.Forever, "" }
 
 // inTurn compares deadlines for evaluation. They are evaluated by rule, then by start, then by key. The overflow of a
 // rule comes last.
 func inTurn(x, y *watermark.Deadline) int {
-	r, a, k := x.Of.(subject).subjectOf()
-	s, b, l := y.Of.(subject).subjectOf()
+	r, a, k := x.Subject.(subject).subjectOf()
+	s, b, l := y.Subject.(subject).subjectOf()
 	return cmp.Or(cmp.Compare(r.pos, s.pos), cmp.Compare(a, b), strings.Compare(k, l))
 }
 
@@ -39,12 +39,12 @@ func inTurn(x, y *watermark.Deadline) int {
 func (e *Engine) computeDeadline(d *watermark.Deadline) (at int64, ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			rs, _, _ := d.Of.(subject).subjectOf()
+			rs, _, _ := d.Subject.(subject).subjectOf()
 			e.quarantineRule(rs, e.limits.losses.Now)
 			d.Disarm()
 		}
 	}()
-	return d.Of.Due(), true
+	return d.Subject.Due(), true
 }
 
 // conclude draws the conclusions of all deadlines that the watermarks have reached, including deadlines that these
@@ -53,7 +53,7 @@ func (e *Engine) conclude(now int64) {
 	for e.due = e.sources.TakeDue(e.safeDue, e.due[:0]); len(e.due) > 0; e.due = e.sources.TakeDue(e.safeDue, e.due[:0]) {
 		slices.SortFunc(e.due, inTurn)
 		for _, d := range e.due {
-			x := d.Of.(subject)
+			x := d.Subject.(subject)
 			if rs, _, _ := x.subjectOf(); !rs.quarantined {
 				e.runGuarded(rs, now, func() { x.conclude(now) })
 			}

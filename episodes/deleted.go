@@ -57,7 +57,7 @@ func (e *Engine) endDeletedPods(now int64) {
 			}
 			e.runGuarded(rs, now, func() {
 				for _, ep := range rs.sortedEpisodes() {
-					if ep.newest <= at && rs.namesPod(name, ep.values, ep.namespace, ep.who, ep.loose) {
+					if ep.newest <= at && rs.namesPod(name, ep.values, ep.namespace, ep.who, ep.partialIdentity) {
 						ep.close(ReasonPodDeleted, max(at, ep.newest), now, window.Text{})
 					}
 				}
@@ -137,7 +137,7 @@ func (e *Engine) disarmDeleted(pod podName, t int64) {
 		needed = true
 		e.runGuarded(rs, e.limits.losses.Now, func() {
 			for _, x := range rs.armed.Items {
-				if k := x.Value; !k.disarmed && k.last.T <= t && rs.namesPod(pod, k.values, k.namespace, k.who, k.loose) {
+				if k := x.Value; !k.disarmed && k.last.T <= t && rs.namesPod(pod, k.values, k.namespace, k.who, k.partialIdentity) {
 					k.setDisarmed(true)
 				}
 			}

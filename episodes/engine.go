@@ -16,7 +16,7 @@
 //     which ends them.
 //   - A conclusion is on hold while it waits for a source that makes no progress. A lagging stream was read less far
 //     than its source.
-//   - A lapse is a failure whose end was read before it was certain that the failure would fire.
+//   - A brief failure is a failure whose end was read before it was certain that the failure would fire.
 //   - A key of a rule with `silent` is armed while its silence would open an episode.
 //   - A tenant, or party, is the namespace, with its cluster, that is charged for an entry of a limit. An episode is
 //     displaced if an episode of another tenant takes its place.
@@ -96,7 +96,7 @@ func (c Config) withDefaults() Config {
 // Engine holds the episodes of all rules. It is safe for concurrent use.
 //
 // The engine locks, passes hits to their rules, and isolates a rule that panics. The types
-// ruleState, episode, lapse and overflow decide what hits and deadlines of a rule mean. None of
+// ruleState, episode, brief failure and overflow decide what hits and deadlines of a rule mean. None of
 // them has a reference to the engine.
 type Engine struct {
 	// rendering is held while texts are rendered. Meanwhile mu is free, so Take does not wait. rendering is always
@@ -111,7 +111,7 @@ type Engine struct {
 	safeDue     watermark.Compute     // calls computeDeadline, which quarantines a rule that panics
 	due         []*watermark.Deadline // buffer that conclude reuses
 	recent      *ruleState            // state of the rule of the last hit; nil if there was no hit since Swap
-	seen        *quota.Seen
+	seen        *quota.FingerprintSet
 	blocks      blocks.Encoder[saved.ClosedKey, saved.ClosedTexts]
 	deletedPods podTimes // deleted pods whose episodes have not ended yet
 	lagging     bool     // whether a source has lagging streams, or had some at the last Evaluate
@@ -147,7 +147,7 @@ func New(cfg Config) *Engine {
 		rules: map[string]*ruleState{}, deletedPods: newPodTimes(),
 		common: common{cfg: cfg, departed: newPodTimes()},
 	}
-	e.limits, e.seen = newLimits(cfg, e.isInfrastructure), quota.NewSeen(cfg.Fingerprints, e.isInfrastructure)
+	e.limits, e.seen = newLimits(cfg, e.isInfrastructure), quota.NewFingerprintSet(cfg.Fingerprints, e.isInfrastructure)
 	e.journal = newJournal(e.isInfrastructure)
 	e.renderer.Redactor = cfg.Redactor
 	e.in, e.safeDue = intake.New(cfg.Identity, cfg.Redactor, &e.renderer), e.computeDeadline
@@ -254,12 +254,12 @@ func (e *Engine) EndWarmUp() {
 		return
 	}
 	e.warm = false
-	e.journal.closed, e.journal.ended, e.journal.old = slices.DeleteFunc(e.journal.closed, e.readBack), nil, 0
+	e.journal.closed, e.journal.ended, e.journal.nothingToDropUntil = slices.DeleteFunc(e.journal.closed, e.readBack), nil, 0
 	e.journal.touchAll(e.order)
 }
 
 // readBack reports whether a line from before the warm-up made the episode of t fire.
-func (e *Engine) readBack(t *transition) bool { return t.Written.Before(e.warmed) }
+func (e *Engine) readBack(t *transition) bool { return t.EventTime.Before(e.warmed) }
 
 // runGuarded calls f for one rule and reports whether f returned. If f panics, the rule is quarantined. Then its hits
 // are ignored, its episodes stay open, and nothing is concluded from its silence until Swap installs another version.

@@ -76,26 +76,26 @@ type Episode struct {
 	FiredAt  time.Time // the clock's time when the engine concluded that the episode fires; zero while pending
 	LastSeen time.Time // time of the newest trigger
 	EndsAt   time.Time // event time of the end; zero while open
-	// Concluded is the clock's time when the end was concluded. It is zero while the episode is open.
-	Concluded time.Time
-	// Restored is set while the state is the one that an earlier process saved in a snapshot. The times do not show
+	// ConcludedAt is the clock's time when the end was concluded. It is zero while the episode is open.
+	ConcludedAt time.Time
+	// FiredBeforeRestore is set while the state is the one that an earlier process saved in a snapshot. The times do not show
 	// this, because the clock may have been changed since then.
-	Restored bool
-	Written  time.Time   // event time of the line that made the episode fire, from which the latency is computed
-	Count    int64       // number of lines since the start of the window that opened the episode
-	Line     redact.Text // line of the newest trigger
-	First    redact.Text // line that opened the episode
-	Party    string      // tenant that is charged for the episode in every limit
-	Origin   string      // name of the first log of its lines, and the number of other logs; empty if unknown
+	FiredBeforeRestore bool
+	EventTime          time.Time   // event time of the line that made the episode fire, from which the latency is computed
+	Count              int64       // number of lines since the start of the window that opened the episode
+	Line               redact.Text // line of the newest trigger
+	FirstLine          redact.Text // line that opened the episode
+	Tenant             string      // tenant that is charged for the episode in every limit
+	Origin             string      // name of the first log of its lines, and the number of other logs; empty if unknown
 
 	// OnHold is set while a negative conclusion waits for the watermark of a source.
 	OnHold bool
 	// WaitsFor are the names of the sources without progress for which the conclusion waits, sorted. It is empty if
 	// OnHold is not set, if no source reads the streams of the rule's part, or if the rule is suspended.
 	WaitsFor []string
-	// Waits are the parts of the rule for whose lines the conclusion waits. It is empty if OnHold is not set, or if the
+	// AwaitedParts are the parts of the rule for whose lines the conclusion waits. It is empty if OnHold is not set, or if the
 	// rule is suspended.
-	Waits []Wait
+	AwaitedParts []AwaitedPart
 	// Deadline is the next time at which the engine may conclude something without another
 	// line. It is zero if there is none.
 	Deadline time.Time

@@ -56,7 +56,7 @@ func TestAPartThatNoSourceReads(t *testing.T) {
 	b.take(0, lineHit(r, matcher.Part(0), 0, "x"))
 	b.advance(10 * time.Minute)
 	require.Empty(t, b.firing())
-	require.Equal(t, []Unread{{Rule: "Waits", Selectors: []string{`{source="2"}`}, Episodes: 1}}, b.e.UnreadRules())
+	require.Equal(t, []UnreadRule{{Rule: "Waits", Selectors: []string{`{source="2"}`}, Episodes: 1}}, b.e.UnreadRules())
 	require.True(t, b.e.Stats(at(10 * time.Minute)).Rules[0].OnHold)
 
 	b.e.AddSource("other", rules.Lateness, servesSource(2))

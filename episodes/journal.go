@@ -22,9 +22,9 @@ type journal struct {
 	closed  []*transition  // episodes resolved within keepResolved, the oldest first
 	ended   []*pastEpisode // episodes that ended within keepResolved, including those that never fired, with their history
 	// Until the time old, dropOld has nothing to drop. Zero means that the time is not known.
-	old   int64
-	spans notified.Spans
-	infra func(party string) bool // infra reports whether a tenant is an infrastructure namespace
+	nothingToDropUntil int64
+	spans              notified.Spans
+	infra              func(party string) bool // infra reports whether a tenant is an infrastructure namespace
 }
 
 func newJournal(infra func(party string) bool) journal {
@@ -39,7 +39,7 @@ func (j *journal) add(t *transition) {
 // resolve adds a transition that ends an alert, and lists the alert as resolved.
 func (j *journal) resolve(t *transition) {
 	j.add(t)
-	j.closed, j.old = append(j.closed, t), 0
+	j.closed, j.nothingToDropUntil = append(j.closed, t), 0
 }
 
 // markContinued schedules a continuing episode for the next update.
@@ -88,8 +88,8 @@ func (j *journal) endEpisode(ep *episode, x *transition, reason Reason, end, now
 	if ep.state == StatePending {
 		state = StateDropped
 	}
-	x.setEnd(state, reason, max(end, ep.starts, ep.starts-ep.moved), now)
-	x.OnHold, x.WaitsFor, x.Waits, x.Inhibit = false, nil, nil, false
+	x.setEnd(state, reason, max(end, ep.starts, ep.starts-ep.clockShift), now)
+	x.OnHold, x.WaitsFor, x.AwaitedParts, x.Inhibit = false, nil, nil, false
 	if x.cause == nil {
 		x.cause = ep.had
 	}
@@ -107,7 +107,7 @@ func (j *journal) endEpisode(ep *episode, x *transition, reason Reason, end, now
 
 // noteEnded keeps the history of an ended episode. x is its last transition, and line is the line that ended it.
 func (j *journal) noteEnded(ep *episode, x *transition, line window.Text) {
-	ended := Event{At: x.EndsAt, Kind: EventEnded, Reason: x.Reason}
+	ended := Event{Time: x.EndsAt, Kind: EventEnded, Reason: x.Reason}
 	if !line.Empty() {
 		ended.Log = ep.rs.in.Describe()
 	}
@@ -115,32 +115,32 @@ func (j *journal) noteEnded(ep *episode, x *transition, line window.Text) {
 	if len(j.ended) >= maxEnded {
 		j.ended = slices.Delete(j.ended, 0, 1)
 	}
-	j.ended, j.old = append(j.ended, &pastEpisode{x, ep.history, line}), 0
+	j.ended, j.nothingToDropUntil = append(j.ended, &pastEpisode{x, ep.history, line}), 0
 }
 
 func (j *journal) dropOld(now int64) {
-	if now <= j.old {
+	if now <= j.nothingToDropUntil {
 		return
 	}
 	old := instant.ToTime(now - int64(keepResolved))
 	n := 0
-	for n < len(j.ended) && j.ended[n].Concluded.Before(old) {
+	for n < len(j.ended) && j.ended[n].ConcludedAt.Before(old) {
 		n++
 	}
 	j.ended = slices.Delete(j.ended, 0, n)
-	j.closed = quota.KeepNewest(j.closed, maxClosed, func(x *transition) string { return x.Party }, j.infra)
+	j.closed = quota.KeepNewest(j.closed, maxClosed, func(x *transition) string { return x.Tenant }, j.infra)
 	n = 0
-	for n < len(j.closed) && j.closed[n].Concluded.Before(old) {
+	for n < len(j.closed) && j.closed[n].ConcludedAt.Before(old) {
 		n++
 	}
 	clear(j.closed[:n]) // frees the memory of the dropped transitions when the slice grows next
 	j.closed = j.closed[n:]
-	j.old = math.MaxInt64
+	j.nothingToDropUntil = math.MaxInt64
 	if len(j.ended) > 0 {
-		j.old = instant.FromTime(j.ended[0].Concluded) + int64(keepResolved)
+		j.nothingToDropUntil = instant.FromTime(j.ended[0].ConcludedAt) + int64(keepResolved)
 	}
 	if len(j.closed) > 0 {
-		j.old = min(j.old, instant.FromTime(j.closed[0].Concluded)+int64(keepResolved))
+		j.nothingToDropUntil = min(j.nothingToDropUntil, instant.FromTime(j.closed[0].ConcludedAt)+int64(keepResolved))
 	}
 }
 
@@ -149,8 +149,8 @@ func (j *journal) dropOld(now int64) {
 func (j *journal) moveTimes(delta int64) {
 	moved := func(t *transition) *transition {
 		out := *t // copies the transition, because a caller may still report the old times
-		out.Concluded = t.Concluded.Add(time.Duration(delta))
-		out.moved += delta
+		out.ConcludedAt = t.ConcludedAt.Add(time.Duration(delta))
+		out.clockShift += delta
 		return &out
 	}
 	for _, p := range j.ended {
@@ -159,7 +159,7 @@ func (j *journal) moveTimes(delta int64) {
 	for i, t := range j.closed {
 		j.closed[i] = moved(t)
 	}
-	j.old = 0
+	j.nothingToDropUntil = 0
 	j.spans.Move(delta)
 }
 
@@ -172,7 +172,7 @@ func (j *journal) wasNotified(ep *episode, end int64) bool {
 	return j.spans.Overlap(uint64(ep.print), ep.starts, end)
 }
 
-// nameEarlier adds an annotation to a lapse that lists the earlier lapses of the same alert in the same notification. A
+// nameEarlier adds an annotation to a brief failure that lists the earlier brief failures of the same alert in the same notification. A
 // receiver that keeps one state per alert shows only the last of them.
 func (j *journal) nameEarlier(t *transition, starts, now int64) {
 	var out []string

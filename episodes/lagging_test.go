@@ -79,12 +79,12 @@ func TestWhatALaggingStreamDelays(t *testing.T) {
 	f("another container", nil, lagging(0, "namespace", "b", "pod", "x", "container", "proxy"), same)
 	f("an unknown container", []string{"b/x"}, func() matcher.LaggingStream {
 		l := lagging(0, "namespace", "b", "pod", "x")
-		l.Unknown = []string{"container"}
+		l.UnknownLabels = []string{"container"}
 		return l
 	}(), same)
 	f("an unknown path", []string{"b/x"}, func() matcher.LaggingStream {
 		l := lagging(0, "namespace", "b", "pod", "x", "container", "proxy")
-		l.Unknown = []string{"filename"}
+		l.UnknownLabels = []string{"filename"}
 		return l
 	}(), func(r *rules.Rule) { r.Steps[0].From = named })
 	f("another pod", nil, lagging(0, "namespace", "b", "pod", "z", "container", "manager"), same)

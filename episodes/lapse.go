@@ -9,17 +9,17 @@ import (
 	"crowsnest/redact"
 )
 
-// lapse is a failure whose end was read before the watermark showed that the failure lasted for `for`. The engine
+// briefFailure is a failure whose end was read before the watermark showed that the failure lasted for `for`. The engine
 // decides about it when the watermark reaches the end. If the failure lasted long enough, it is notified as firing and
 // immediately as resolved, as if all lines had been read in order of their times. Until then, late lines may extend the
-// lapse, divide it or show that it was too short.
-type lapse struct {
-	ep    *episode     // episode of the failure; it is not among the open episodes
-	times window.Times // times of the triggers
-	end   int64
-	why   Reason // reason of the end
-	shown bool   // whether the lapse was reported as pending
-	due   watermark.Deadline
+// brief failure, divide it or show that it was too short.
+type briefFailure struct {
+	ep     *episode     // episode of the failure; it is not among the open episodes
+	times  window.Times // times of the triggers
+	end    int64
+	reason Reason // reason of the end
+	shown  bool   // whether the brief failure was reported as pending
+	due    watermark.Deadline
 }
 
 // isUndecided reports whether the triggers of a pending episode are remembered individually, because a clear or unless
@@ -36,9 +36,9 @@ func (rs *ruleState) acceptLapsed(values []redact.Text, trig *window.Trigger, g 
 		found = w.TriggersBetween(rs.rule, g.Lo, g.Hi)
 	}
 	if len(found) == 0 || g.Hi <= found[0]+int64(rs.rule.For) {
-		return // the lapse would be too short to fire
+		return // the brief failure would be too short to fire
 	}
-	for _, l := range rs.lapses {
+	for _, l := range rs.briefFailures {
 		if l.ep.key == string(rs.in.Key) && l.isJoinedBy(trig.T, g) {
 			for _, t := range found {
 				l.times.AddTrigger(t)
@@ -57,37 +57,37 @@ func (rs *ruleState) acceptLapsed(values []redact.Text, trig *window.Trigger, g 
 			return
 		}
 	}
-	if !rs.placeLapse(trig.Party, now) {
+	if !rs.placeLapse(trig.Tenant, now) {
 		rs.overflow.countRefused(string(rs.in.Key), trig.T, limit{kind: ofRule, n: rs.rule.Limit}, now)
 		return
 	}
 	ep := rs.newEpisode(values, trig)
 	ep.computeSharedKeys()
 	ep.noteOpened(trig, now)
-	(&lapse{ep: ep, times: found}).add()
+	(&briefFailure{ep: ep, times: found}).add()
 }
 
-// placeLapse makes room for one more lapse of a tenant. It returns false if there is no room. Infrastructure namespaces
-// and all other tenants have the same number of places. The tenant with the most lapses loses one to a tenant with
+// placeLapse makes room for one more brief failure of a tenant. It returns false if there is no room. Infrastructure namespaces
+// and all other tenants have the same number of places. The tenant with the most brief failures loses one to a tenant with
 // fewer.
 func (rs *ruleState) placeLapse(party string, now int64) bool {
-	if len(rs.lapses) < rs.rule.Limit {
+	if len(rs.briefFailures) < rs.rule.Limit {
 		return true
 	}
 	counts, n := map[string]int{}, 0
-	var oldest *lapse
+	var oldest *briefFailure
 	side := rs.isInfrastructure(party)
-	for _, l := range rs.lapses {
-		if rs.isInfrastructure(l.ep.party) == side {
-			counts[l.ep.party]++
+	for _, l := range rs.briefFailures {
+		if rs.isInfrastructure(l.ep.openedTenant) == side {
+			counts[l.ep.openedTenant]++
 			n++
 		}
 	}
 	if n < rs.rule.Limit {
 		return true
 	}
-	for _, l := range rs.lapses {
-		if have := counts[l.ep.party]; have > counts[party]+1 && (oldest == nil || have > counts[oldest.ep.party]) {
+	for _, l := range rs.briefFailures {
+		if have := counts[l.ep.openedTenant]; have > counts[party]+1 && (oldest == nil || have > counts[oldest.ep.openedTenant]) {
 			oldest = l
 		}
 	}
@@ -96,20 +96,20 @@ func (rs *ruleState) placeLapse(party string, now int64) bool {
 	}
 	oldest.due.Disarm()
 	oldest.drop(now)
-	rs.overflow.countRefused(oldest.ep.key, oldest.times[0], limit{kind: ofShare, namespace: oldest.ep.party}, now)
+	rs.overflow.countRefused(oldest.ep.key, oldest.times[0], limit{kind: ofShare, namespace: oldest.ep.openedTenant}, now)
 	return true
 }
 
-func (l *lapse) add() {
-	l.due.Of = l
-	l.ep.rs.lapses = append(l.ep.rs.lapses, l)
+func (l *briefFailure) add() {
+	l.due.Subject = l
+	l.ep.rs.briefFailures = append(l.ep.rs.briefFailures, l)
 	l.end = window.Forever
 	l.recompute()
 }
 
-// isJoinedBy reports whether a trigger at t belongs to the lapse. It does not belong to the lapse if a clear line lies
+// isJoinedBy reports whether a trigger at t belongs to the lapse. It does not belong to the brief failure if a clear line lies
 // between them. Without clear lines, it does not belong if the quiet time lies between them.
-func (l *lapse) isJoinedBy(t int64, g window.Gap) bool {
+func (l *briefFailure) isJoinedBy(t int64, g window.Gap) bool {
 	if l.ep.rs.rule.Clear != nil {
 		return g.Lo < l.times[0] && l.times[0] < g.Hi
 	}
@@ -117,27 +117,27 @@ func (l *lapse) isJoinedBy(t int64, g window.Gap) bool {
 	return l.times[0]-t <= quiet && t-l.times[len(l.times)-1] <= quiet
 }
 
-// recompute computes the start and the end of the lapse from the lines read so far, and arms its deadline.
-func (l *lapse) recompute() {
+// recompute computes the start and the end of the brief failure from the lines read so far, and arms its deadline.
+func (l *briefFailure) recompute() {
 	rs := l.ep.rs
 	l.ep.starts = l.times[0]
 	if end := l.times[len(l.times)-1] + rs.quietTime(); rs.rule.Clear == nil {
-		l.end, l.why = end, ReasonQuiet
+		l.end, l.reason = end, ReasonQuiet
 	} else {
-		if x := rs.clear.lines.Items[l.ep.clears]; x != nil {
+		if x := rs.clearLines.lines.Items[l.ep.clears]; x != nil {
 			if g, alive := x.Value.GapAround(l.times[0]); alive && g.Hi < window.Forever {
-				l.end, l.why = g.Hi, ReasonClear
+				l.end, l.reason = g.Hi, ReasonClear
 			}
 		}
 		if l.end == window.Forever || end <= watermarkAfter(rs.groups.steps.Group, l.end) {
-			l.end, l.why = end, ReasonExpired
+			l.end, l.reason = end, ReasonExpired
 		}
 	}
 	l.due.Arm(l.awaits().Group)
 }
 
 // applyClear applies a clear line at t to a pending episode. If the triggers before the line lasted long enough to
-// fire, they become a lapse.
+// fire, they become a brief failure.
 func (ep *episode) applyClear(known window.Clears, t, now int64, line window.Text) {
 	before, rest := ep.rs.splitTriggers(ep.window, ep.times, known, t, window.Forever)
 	rest = ep.dropMuted(rest)
@@ -151,11 +151,11 @@ func (ep *episode) applyClear(known window.Clears, t, now int64, line window.Tex
 	case len(rest) == 0:
 		ep.detach()
 		ep.times = nil
-		(&lapse{ep: ep, times: before, shown: true}).add()
+		(&briefFailure{ep: ep, times: before, shown: true}).add()
 	default:
 		over := ep.copyPart()
 		over.lines, over.last.Line = int64(len(before)), over.first
-		(&lapse{ep: over, times: before}).add()
+		(&briefFailure{ep: over, times: before}).add()
 		ep.restartAt(rest)
 	}
 }
@@ -168,7 +168,7 @@ func (rs *ruleState) splitTriggers(w *keyWindow, ts window.Times, known window.C
 	if w == nil || !rs.needsWindow() {
 		return before, after
 	}
-	after = after[:after.IndexAfter(rs.watermarkOf(w.key, w.who, w.loose))]
+	after = after[:after.IndexAfter(rs.watermarkOf(w.key, w.who, w.partialIdentity))]
 	for _, end := range w.TriggersBetween(rs.rule, known.NewestBefore(t), t) {
 		before.AddTrigger(end)
 	}
@@ -182,7 +182,7 @@ func (rs *ruleState) splitTriggers(w *keyWindow, ts window.Times, known window.C
 // the later triggers needed lines from before t.
 func (ep *episode) clearsAll(t int64) bool {
 	rs := ep.rs
-	return t >= ep.starts && rs.needsWindow() && ep.window != nil && t > rs.watermarkOf(ep.values, ep.who, ep.loose) && len(ep.window.TriggersBetween(rs.rule, t, window.Forever)) == 0
+	return t >= ep.starts && rs.needsWindow() && ep.window != nil && t > rs.watermarkOf(ep.values, ep.who, ep.partialIdentity) && len(ep.window.TriggersBetween(rs.rule, t, window.Forever)) == 0
 }
 
 // copyPart returns a copy of the episode, for one part of an episode that is divided in time.
@@ -204,7 +204,7 @@ func (ep *episode) copyPart() *episode {
 func watermarkAfter(g *watermark.Group, t int64) int64 { return t - 1 - g.Lateness }
 
 // beginsAgain reports whether a trigger at t starts a pending episode again, because the quiet time before it had ended
-// the episode. If the earlier part lasted long enough to fire, it becomes a lapse. beginsAgain returns false if, with
+// the episode. If the earlier part lasted long enough to fire, it becomes a brief failure. beginsAgain returns false if, with
 // all lines read in order of their times, the episode would have fired and not ended before t.
 func (ep *episode) beginsAgain(t int64) bool {
 	rs := ep.rs
@@ -214,7 +214,7 @@ func (ep *episode) beginsAgain(t int64) bool {
 	if ep.endTime() > watermarkAfter(rs.groups.steps.Group, t) {
 		return false
 	}
-	(&lapse{ep: ep.copyPart(), times: slices.Compact(window.Times{ep.starts, ep.newest})}).add()
+	(&briefFailure{ep: ep.copyPart(), times: slices.Compact(window.Times{ep.starts, ep.newest})}).add()
 	return true
 }
 
@@ -222,7 +222,7 @@ func (ep *episode) beginsAgain(t int64) bool {
 // line of that trigger, unless it is the only one.
 func (ep *episode) restartAt(rest window.Times) {
 	ep.times = rest
-	ep.starts, ep.moved, ep.from = rest[0], 0, rest[0]-1
+	ep.starts, ep.clockShift, ep.windowStart = rest[0], 0, rest[0]-1
 	ep.resetTriggers(nil)
 	ep.lines, ep.first = int64(len(rest)), window.Text{}
 	if len(rest) == 1 {
@@ -233,7 +233,7 @@ func (ep *episode) restartAt(rest window.Times) {
 }
 
 func (rs *ruleState) splitLapses(key string, known window.Clears, t, now int64) {
-	for _, l := range slices.Clone(rs.lapses) {
+	for _, l := range slices.Clone(rs.briefFailures) {
 		if l.ep.clears != key || l.ep.noClear || !rs.needsWindow() && l.times[0] > t || l.end <= t || known.NewestBefore(l.times[0]) > t {
 			continue
 		}
@@ -248,7 +248,7 @@ func (rs *ruleState) splitLapses(key string, known window.Clears, t, now int64) 
 		case len(later) > 0:
 			x := l.ep.copyPart()
 			x.lines, x.first = int64(len(later)), window.Text{}
-			(&lapse{ep: x, times: slices.Clone(later)}).add()
+			(&briefFailure{ep: x, times: slices.Clone(later)}).add()
 			l.ep.lines, l.ep.last.Line = int64(len(before)), l.ep.first
 			fallthrough
 		default:
@@ -259,10 +259,10 @@ func (rs *ruleState) splitLapses(key string, known window.Clears, t, now int64) 
 }
 
 // Due returns the time when it is certain that the failure is over.
-func (l *lapse) Due() int64 { return l.end }
+func (l *briefFailure) Due() int64 { return l.end }
 
-// conclude notifies a lapse that lasted long enough, unless the alert was already notified for a part of that time.
-func (l *lapse) conclude(now int64) {
+// conclude notifies a brief failure that lasted long enough, unless the alert was already notified for a part of that time.
+func (l *briefFailure) conclude(now int64) {
 	ep, rs := l.ep, l.ep.rs
 	ep.starts, ep.newest = l.times[0], l.times[len(l.times)-1]
 	ep.computeLabels()
@@ -276,29 +276,29 @@ func (l *lapse) conclude(now int64) {
 	}
 	l.remove()
 	rs.journal.nameEarlier(ep.firingTransition(now), ep.starts, now)
-	rs.journal.nameEarlier(ep.reportEnd(l.why, l.end, now, window.Text{}), ep.starts, now)
+	rs.journal.nameEarlier(ep.reportEnd(l.reason, l.end, now, window.Text{}), ep.starts, now)
 	if cur := rs.open[ep.key]; cur != nil && cur.state == StateFiring {
 		rs.journal.add(cur.transition(now)) // the last report must describe the current state
 	}
 }
 
-func (l *lapse) drop(now int64) {
+func (l *briefFailure) drop(now int64) {
 	l.remove()
 	if l.shown {
-		l.ep.reportEnd(l.why, l.end, now, window.Text{})
+		l.ep.reportEnd(l.reason, l.end, now, window.Text{})
 	}
 }
 
-func (l *lapse) remove() {
+func (l *briefFailure) remove() {
 	rs := l.ep.rs
-	rs.lapses = slices.DeleteFunc(rs.lapses, func(o *lapse) bool { return o == l })
+	rs.briefFailures = slices.DeleteFunc(rs.briefFailures, func(o *briefFailure) bool { return o == l })
 }
 
 // dropMuted drops triggers from the start of ts that an `unless` line mutes. An unless line mutes a trigger if it would
 // end the episode of the trigger before the episode fires, or before end.
 func (rs *ruleState) dropMuted(ep *episode, ts window.Times, end int64) window.Times {
 	u := rs.rule.Unless
-	x := rs.unless.lines.Items[ep.mutes]
+	x := rs.unlessLines.lines.Items[ep.mutes]
 	if u == nil || x == nil {
 		return ts
 	}

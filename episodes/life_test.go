@@ -287,7 +287,7 @@ func walkDue(e *Engine, now int64) {
 		}
 		for _, x := range all {
 			switch x := x.(type) {
-			case *lapse:
+			case *briefFailure:
 				x.due.Disarm()
 			case *armedKey:
 				x.due.Disarm()
@@ -306,7 +306,7 @@ func walkSubjects(rs *ruleState) (out []subject) {
 	for _, ep := range rs.sortedEpisodes() {
 		out = append(out, ep)
 	}
-	for _, l := range rs.lapses {
+	for _, l := range rs.briefFailures {
 		out = append(out, l)
 	}
 	for _, k := range walkArmed(rs) {
@@ -366,7 +366,7 @@ func walkNext(e *Engine) (next time.Time, found bool) {
 		for _, ep := range rs.open {
 			due(rs, ep.Due())
 		}
-		for _, l := range rs.lapses {
+		for _, l := range rs.briefFailures {
 			due(rs, l.end)
 		}
 		for _, k := range walkArmed(rs) {
@@ -416,7 +416,7 @@ func requireHeaps(t require.TestingT, e *Engine) {
 		for _, ep := range rs.open {
 			take(rs, &ep.due)
 		}
-		for _, l := range rs.lapses {
+		for _, l := range rs.briefFailures {
 			take(rs, &l.due)
 		}
 		for _, k := range walkArmed(rs) {

@@ -32,17 +32,17 @@ type episode struct {
 	print  Fingerprint
 	state  State
 	// namespace is the namespace of the stream whose line opened the episode, as the source states it.
-	namespace string
-	party     string // tenant that is charged for the episode while it is in no quota; see the method tenant
+	namespace    string
+	openedTenant string // tenant that is charged for the episode while it is in no quota; see the method tenant
 
-	starts  int64 // time of the trigger that opened the episode
-	moved   int64 // sum of the clock changes by which starts was moved
-	newest  int64 // time of the newest trigger
-	from    int64 // start of the window that opened the episode, exclusive
-	fired   int64 // time by the clock when it fired; zero while pending
-	written int64 // event time of the line that completed the condition
-	lines   int64
-	lastID  uint64 // ID of the line that was counted last
+	starts      int64 // time of the trigger that opened the episode
+	clockShift  int64 // sum of the clock changes by which starts was moved
+	newest      int64 // time of the newest trigger
+	windowStart int64 // start of the window that opened the episode, exclusive
+	firedAt     int64 // time by the clock when it fired; zero while pending
+	completedAt int64 // event time of the line that completed the condition
+	lines       int64
+	lastID      uint64 // ID of the line that was counted last
 	// sequence holds the hits of the newest trigger of a sequence. For other rules it holds only the hit last. The line
 	// of last is the line of the newest trigger.
 	sequence window.Hits
@@ -82,7 +82,7 @@ func (ep *episode) armDeadline() { ep.due.Arm(ep.awaits().Group) }
 // countsLine reports whether a line at t belongs to the failure. It belongs if it is not older than the window that
 // opened the failure. If the rule has no window, it may be older than the first line by less than the quiet time.
 func (ep *episode) countsLine(t int64) bool {
-	return t > ep.from || !ep.rs.needsWindow() && t > ep.from-ep.rs.quietTime()
+	return t > ep.windowStart || !ep.rs.needsWindow() && t > ep.windowStart-ep.rs.quietTime()
 }
 
 func (ep *episode) ownWindow() *keyWindow {
@@ -102,7 +102,7 @@ func (ep *episode) dropLines(t int64) {
 // openEpisode opens an episode for the key of the hit, unless the failure is already over, an unless line mutes it, or
 // a limit is reached.
 func (rs *ruleState) openEpisode(values []redact.Text, trig *window.Trigger, now int64) {
-	if over := trig.T + rs.quietTime(); over <= rs.groups.steps.readUpTo(values, rs.in.Who, false) { // the line was read so late that the failure is already over
+	if over := trig.T + rs.quietTime(); over <= rs.groups.steps.readUpTo(values, rs.in.StreamIdentity, false) { // the line was read so late that the failure is already over
 		rs.acceptLapsed(values, trig, window.Gap{Lo: window.NoTime, Hi: over}, now)
 		return
 	}
@@ -110,7 +110,7 @@ func (rs *ruleState) openEpisode(values []redact.Text, trig *window.Trigger, now
 		return
 	}
 	key := string(rs.in.Key)
-	if l, full := rs.findPlace(trig.Party, now); full {
+	if l, full := rs.findPlace(trig.Tenant, now); full {
 		rs.overflow.countRefused(key, trig.T, l, now)
 		return
 	}
@@ -122,7 +122,7 @@ func (rs *ruleState) openEpisode(values []redact.Text, trig *window.Trigger, now
 	}
 	ep.noteTrigger(trig)
 	ep.noteOpened(trig, now)
-	ep.add(trig.Party)
+	ep.add(trig.Tenant)
 	if rs.mustBePending() {
 		rs.journal.add(ep.transition(now))
 	} else {
@@ -134,8 +134,8 @@ func (rs *ruleState) openEpisode(values []redact.Text, trig *window.Trigger, now
 func (rs *ruleState) newEpisode(values []redact.Text, trig *window.Trigger) *episode {
 	in := &rs.in
 	ep := &episode{
-		rs: rs, key: string(in.Key), values: in.Copier.CopyValues(values), who: in.Who,
-		namespace: strings.Clone(in.Labels["namespace"]), party: strings.Clone(trig.Party), state: StatePending, newest: trig.T,
+		rs: rs, key: string(in.Key), values: in.Copier.CopyValues(values), who: in.StreamIdentity,
+		namespace: strings.Clone(in.Labels["namespace"]), openedTenant: strings.Clone(trig.Tenant), state: StatePending, newest: trig.T,
 	}
 	ep.startAt(trig)
 	ep.showTrigger(trig)
@@ -145,13 +145,13 @@ func (rs *ruleState) newEpisode(values []redact.Text, trig *window.Trigger) *epi
 // computeSharedKeys computes the keys of the clear and unless lines that apply to the episode.
 func (ep *episode) computeSharedKeys() {
 	rs := ep.rs
-	ep.clears, ep.noClear = rs.clear.joinKey(ep.values, ep.who)
-	ep.mutes, _ = rs.unless.joinKey(ep.values, ep.who)
+	ep.clears, ep.noClear = rs.clearLines.joinKey(ep.values, ep.who)
+	ep.mutes, _ = rs.unlessLines.joinKey(ep.values, ep.who)
 }
 
 func (ep *episode) add(party string) {
 	rs := ep.rs
-	ep.due.Of = ep
+	ep.due.Subject = ep
 	rs.open[ep.key] = ep
 	ep.computeSharedKeys()
 	rs.forgetDisplaced(ep)
@@ -160,8 +160,8 @@ func (ep *episode) add(party string) {
 		ep.slot.Size = ep.window.Size()
 	}
 	rs.slots.Put(&ep.slot, party)
-	if ep.loose {
-		rs.loose++
+	if ep.partialIdentity {
+		rs.partialEpisodes++
 	}
 	if ep.state == StatePending {
 		rs.pending++
@@ -174,7 +174,7 @@ func (ep *episode) tenant() string {
 	if ep.slot.IsPlaced() {
 		return ep.slot.Tenant()
 	}
-	return ep.party
+	return ep.openedTenant
 }
 
 func (ep *episode) remove() {
@@ -184,10 +184,10 @@ func (ep *episode) remove() {
 	if rs.lastOpen == ep {
 		rs.lastOpen = nil
 	}
-	ep.party = ep.slot.Tenant()
+	ep.openedTenant = ep.slot.Tenant()
 	rs.slots.Remove(&ep.slot)
-	if ep.loose {
-		rs.loose--
+	if ep.partialIdentity {
+		rs.partialEpisodes--
 	}
 	if ep.state == StatePending {
 		rs.pending--
@@ -197,15 +197,15 @@ func (ep *episode) remove() {
 
 func (ep *episode) startAt(trig *window.Trigger) {
 	in := &ep.rs.in
-	ep.starts, ep.moved, ep.from, ep.lines = trig.T, 0, trig.From, trig.Lines
+	ep.starts, ep.clockShift, ep.windowStart, ep.lines = trig.T, 0, trig.WindowStart, trig.Lines
 	if name := in.Labels["namespace"]; name != ep.namespace {
 		ep.namespace = strings.Clone(name)
 	}
 	ep.resetTriggers(window.Times{trig.T})
 	if trig.T == in.Hit.T {
-		ep.moved = in.Moved // makes Episode.StartsAt the time that the line states
+		ep.clockShift = in.ClockShift // makes Episode.StartsAt the time that the line states
 	}
-	ep.lastID, ep.written = trig.Line.ID, trig.Line.T
+	ep.lastID, ep.completedAt = trig.Line.ID, trig.Line.T
 	ep.first = in.CopyText(trig.SampleLine())
 	ep.logs = intake.Logs{}
 	ep.logs.CountLog(&in.Origin)
@@ -232,7 +232,7 @@ func (ep *episode) showTrigger(trig *window.Trigger) {
 		if len(ep.sequence) != 1 || ep.sequence[0] != &ep.last {
 			ep.sequence = window.Hits{&ep.last}
 		}
-		c.Borrow(&ep.last, trig.Shown)
+		c.Borrow(&ep.last, trig.ShownHit)
 	}
 	ep.last.Line = line
 }
@@ -248,7 +248,7 @@ func (ep *episode) applyTrigger(trig *window.Trigger) {
 	if ep.state == StatePending && trig.T-ep.newest > ep.rs.quietTime() && ep.beginsAgain(trig.T) {
 		// The quiet time had ended the failure, but the watermark has not shown it yet.
 		ep.startAt(trig)
-		ep.history.addEvent(Event{At: instant.ToTime(trig.T), Kind: EventOpened})
+		ep.history.addEvent(Event{Time: instant.ToTime(trig.T), Kind: EventOpened})
 		ep.newest = trig.T
 		ep.armDeadline() // the episode may now wait for other sources than before
 	}
@@ -267,9 +267,9 @@ func (ep *episode) fire(now int64) {
 }
 
 func (ep *episode) firingTransition(now int64) *transition {
-	ep.state, ep.fired = StateFiring, now
+	ep.state, ep.firedAt = StateFiring, now
 	ep.rs.markUnsettled()
-	ep.history.addEvent(Event{At: instant.ToTime(now), Kind: EventFired})
+	ep.history.addEvent(Event{Time: instant.ToTime(now), Kind: EventFired})
 	ep.noteOnHold(now)
 	t := ep.transition(now)
 	ep.rs.journal.add(t)
@@ -285,7 +285,7 @@ func (ep *episode) applyUnless(h *window.Hit, now int64) {
 		ep.close(ReasonMuted, h.T, now, h.Line)
 	case len(rest) < len(ep.times):
 		ep.restartAt(slices.Clone(rest))
-		ep.history.addEvent(Event{At: instant.ToTime(ep.starts), Kind: EventOpened})
+		ep.history.addEvent(Event{Time: instant.ToTime(ep.starts), Kind: EventOpened})
 	}
 }
 

@@ -126,7 +126,7 @@ func (c *common) displaceEpisode(holding *quota.Holding, now int64) {
 	ep.detach()
 	ep.rs.rememberDisplaced(ep, ep.reportEnd(ReasonDisplaced, now, now, window.Text{}))
 	ep.rs.overflow.countRefused(ep.key, ep.newest+int64(ep.rs.rule.Silent), limit{kind: ofShare, namespace: holding.Tenant}, now)
-	if ep.fired != 0 {
+	if ep.firedAt != 0 {
 		ep.rs.overflow.noteDisplaced(ep.labels)
 	}
 }
@@ -146,16 +146,16 @@ func (l *limits) shrinkWindows() {
 	}
 }
 
-// Evicted names a kind of state that was dropped because a limit was reached.
-type Evicted string
+// EvictedKind names a kind of state that was dropped because a limit was reached.
+type EvictedKind string
 
 // Kinds of evictions. An entry is counted only if it could still have made an alert fire or kept one from firing.
 const (
-	EvictedWindows Evicted = "windows" // the counted lines of a key
-	EvictedClears  Evicted = "clears"  // the newest clear line of a key
-	EvictedMutes   Evicted = "mutes"   // the unless lines of a key
-	EvictedArmed   Evicted = "armed"   // an armed key of a rule with `silent`, whose silence the engine can no longer notice
-	EvictedAlerts  Evicted = "alerts"  // an open episode; the overflow alert of the rule counts it
+	EvictedWindows EvictedKind = "windows" // the counted lines of a key
+	EvictedClears  EvictedKind = "clears"  // the newest clear line of a key
+	EvictedMutes   EvictedKind = "mutes"   // the unless lines of a key
+	EvictedArmed   EvictedKind = "armed"   // an armed key of a rule with `silent`, whose silence the engine can no longer notice
+	EvictedAlerts  EvictedKind = "alerts"  // an open episode; the overflow alert of the rule counts it
 )
 
 // Eviction counts the state that one namespace lost for one rule, because it had more of this state than any other
@@ -163,13 +163,13 @@ const (
 type Eviction struct {
 	Namespace string // name of the tenant; empty for streams without a tenant, OtherEvictions for several tenants
 	Rule      string
-	Kind      Evicted
+	Kind      EvictedKind
 	Count     int64
-	Last      time.Time // time of the newest eviction, by the clock
+	LastAt    time.Time // time of the newest eviction, by the clock
 }
 
 // OtherEvictions is the name for namespaces and rules that have no counter of their own.
-const OtherEvictions = quota.Others
+const OtherEvictions = quota.OtherTenants
 
 // Evictions returns the counts of evictions since New, sorted by name. The number of namespaces and rules is bounded.
 func (e *Engine) Evictions() []Eviction {
@@ -182,12 +182,12 @@ func (l *limits) evictions() []Eviction {
 	losses := l.losses.All()
 	out := make([]Eviction, len(losses))
 	for i, x := range losses {
-		out[i] = Eviction{x.Tenant, x.Rule, Evicted(x.Kind), x.Count, instant.ToTime(x.Last)}
+		out[i] = Eviction{x.Tenant, x.Rule, EvictedKind(x.Kind), x.Count, instant.ToTime(x.Last)}
 	}
 	return out
 }
 
-func (l *limits) countLost(rs *ruleState, party string, kind Evicted) {
+func (l *limits) countLost(rs *ruleState, party string, kind EvictedKind) {
 	l.losses.Note(party, rs.rule.Alert, string(kind))
 }
 
@@ -210,7 +210,7 @@ func (rs *ruleState) evictedWindow(_ string, w *keyWindow, party string) {
 // need that one. The windows that the clear line emptied stay empty.
 func (rs *ruleState) evictedClear(key string, c window.Clears, party string) {
 	rs.dropCleared(key, func(*keyWindow) int64 { return c.Newest })
-	for _, ep := range rs.clear.sharingEpisodes(rs, key) {
+	for _, ep := range rs.clearLines.sharingEpisodes(rs, key) {
 		ep.dropLines(c.Newest)
 	}
 	if c.Newest > rs.watermark() {

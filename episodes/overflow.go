@@ -15,24 +15,24 @@ import (
 
 // overflow is the one alert of a rule for all its keys beyond a limit.
 type overflow struct {
-	rs     *ruleState
-	active bool
-	starts int64
-	moved  int64 // sum of the clock changes by which starts was moved
-	newest int64 // time of the last refused trigger
-	fired  int64
+	rs         *ruleState
+	active     bool
+	starts     int64
+	clockShift int64 // sum of the clock changes by which starts was moved
+	newest     int64 // time of the last refused trigger
+	firedAt    int64
 	// restored is set if the alert fired before it was restored from a snapshot.
-	restored bool
-	limit    limit                            // limit that was last reached
-	why      string                           // description of limit for people
-	dirty    bool                             // whether the alert continued since the last update
-	lines    int64                            // number of refused triggers
-	keys     *simplelru.LRU[uint64, struct{}] // hashes of the refused keys
-	print    Fingerprint
-	labels   map[string]string
-	lost     int64    // number of displaced alerts
-	named    []string // labels of the newest displaced alerts, the newest last, at most maxNamedLost
-	due      watermark.Deadline
+	restored        bool
+	limit           limit                            // limit that was last reached
+	limitText       string                           // description of limit for people
+	dirty           bool                             // whether the alert continued since the last update
+	lines           int64                            // number of refused triggers
+	keys            *simplelru.LRU[uint64, struct{}] // hashes of the refused keys
+	print           Fingerprint
+	labels          map[string]string
+	displacedCount  int64    // number of displaced alerts
+	displacedLabels []string // labels of the newest displaced alerts, the newest last, at most maxNamedLost
+	due             watermark.Deadline
 }
 
 const (
@@ -48,7 +48,7 @@ func (o *overflow) replaceWith(x overflow) {
 	rs := o.rs
 	o.due.Disarm()
 	*o = x
-	o.rs, o.due = rs, watermark.Deadline{Of: o}
+	o.rs, o.due = rs, watermark.Deadline{Subject: o}
 	if !o.active {
 		return
 	}
@@ -61,13 +61,13 @@ func (o *overflow) replaceWith(x overflow) {
 func (o *overflow) countRefused(key string, t int64, l limit, now int64) {
 	o.rs.stats.Refused++
 	if !o.active {
-		o.replaceWith(overflow{active: true, starts: t, newest: t, fired: now, labels: o.alertLabels()})
+		o.replaceWith(overflow{active: true, starts: t, newest: t, firedAt: now, labels: o.alertLabels()})
 	}
 	o.newest = max(o.newest, t)
 	o.lines++
 	if o.limit != l {
 		l.namespace = strings.Clone(l.namespace)
-		o.limit, o.why = l, l.String()
+		o.limit, o.limitText = l, l.String()
 	}
 	o.keys.Add(intake.Hash(key), struct{}{})
 	if o.lines == 1 {
@@ -82,9 +82,9 @@ func (o *overflow) noteDisplaced(labels map[string]string) {
 	for _, name := range []string{"alertname", "severity", "resolves"} {
 		delete(own, name)
 	}
-	o.lost++
-	o.named = append(o.named, text.Truncate(text.FormatLabels(own), maxLostName))
-	o.named = o.named[max(0, len(o.named)-maxNamedLost):]
+	o.displacedCount++
+	o.displacedLabels = append(o.displacedLabels, text.Truncate(text.FormatLabels(own), maxLostName))
+	o.displacedLabels = o.displacedLabels[max(0, len(o.displacedLabels)-maxNamedLost):]
 }
 
 // alertLabels returns the labels of the alert. Its templates get empty values for the names in `by`.
@@ -113,7 +113,7 @@ func (o *overflow) conclude(now int64) {
 
 func (o *overflow) end(end, now int64, reason Reason) {
 	x := o.transition(now)
-	x.setEnd(StateResolved, reason, max(end, o.starts, o.starts-o.moved), now)
+	x.setEnd(StateResolved, reason, max(end, o.starts, o.starts-o.clockShift), now)
 	o.rs.journal.resolve(x)
 	o.replaceWith(overflow{})
 }
@@ -132,7 +132,7 @@ func (o *overflow) rename(now int64) {
 func (o *overflow) moveTimes(delta int64) {
 	if o.active {
 		o.starts += delta
-		o.moved += delta
+		o.clockShift += delta
 		o.newest += delta
 	}
 }

@@ -73,7 +73,7 @@ func TestPlacesAreShared(t *testing.T) {
 		return all[slices.IndexFunc(all, func(x Episode) bool { return x.Overflow })]
 	}
 	require.Equal(t, "{k=\"e0\"}\n{k=\"e1\"}", named(over()))
-	require.Equal(t, []Eviction{{Namespace: "evil", Rule: "A", Kind: EvictedAlerts, Count: 2, Last: at(6 * time.Second)}}, b.e.Stats(at(time.Minute)).Evictions)
+	require.Equal(t, []Eviction{{Namespace: "evil", Rule: "A", Kind: EvictedAlerts, Count: 2, LastAt: at(6 * time.Second)}}, b.e.Stats(at(time.Minute)).Evictions)
 
 	// Its next line finds no place again: nothing flaps.
 	b.say(11*time.Second, r, "evil", "e0")
@@ -460,7 +460,7 @@ func TestChurnIsBounded(t *testing.T) {
 		flap(time.Duration(i)*time.Millisecond, busy, "evil", fmt.Sprint(i))
 	}
 	require.Equal(t, 40, opened())
-	require.Contains(t, b.e.rules["Busy"].overflow.why, "namespace evil opened 40 alerts")
+	require.Contains(t, b.e.rules["Busy"].overflow.limitText, "namespace evil opened 40 alerts")
 	for i := range 5 {
 		flap(time.Second, calm, "evil", fmt.Sprint(i))
 		flap(time.Second, busy, "shop", fmt.Sprint("s", i))

@@ -21,9 +21,9 @@ type ruleState struct {
 	ambiguous bool
 	// mutesElsewhere is set if no step reads the streams of `unless`. Then the order in which lines of `unless` and of
 	// the steps are read depends on the sources.
-	mutesElsewhere bool
-	loose          int // number of open episodes that are loose
-	groups         groups
+	mutesElsewhere  bool
+	partialEpisodes int // number of open episodes that are loose
+	groups          groups
 	// suspended is the time at which the rule was suspended, or window.NoTime if it is not suspended.
 	suspended    int64
 	heldBack     int64 // time at which Engine.HoldBack stopped the watermark; window.NoTime if it did not
@@ -31,34 +31,34 @@ type ruleState struct {
 	// quarantined is set if the rule panicked. Then it is also suspended.
 	quarantined bool
 
-	open      map[string]*episode
-	pending   int                      // number of pending episodes among open
-	slots     *quota.Group             // quota for the open episodes
-	windows   *quota.Cache[*keyWindow] // windows of keys without an episode
-	clear     beside[window.Clears]    // the newest clear lines, by key
-	unless    beside[[]int64]          // the times of the unless lines, by key
-	lapses    []*lapse
-	overflow  overflow
-	displaced displacedAlerts
-	armed     *armedKeys    // keys for `silent`; nil if the rule does not have it
-	last      intake.Memory // values that were computed for the newest hit
-	lastOpen  *episode      // episode of the newest hit; nil if there was none or it has ended
-	stats     RuleStats     // all counters except LastMatch
-	newest    int64         // event time of the newest matching line
+	open          map[string]*episode
+	pending       int                       // number of pending episodes among open
+	slots         *quota.Group              // quota for the open episodes
+	windows       *quota.Cache[*keyWindow]  // windows of keys without an episode
+	clearLines    linesByKey[window.Clears] // the newest clear lines, by key
+	unlessLines   linesByKey[[]int64]       // the times of the unless lines, by key
+	briefFailures []*briefFailure
+	overflow      overflow
+	displaced     displacedAlerts
+	armed         *armedKeys    // keys for `silent`; nil if the rule does not have it
+	last          intake.Memory // values that were computed for the newest hit
+	lastOpen      *episode      // episode of the newest hit; nil if there was none or it has ended
+	stats         RuleStats     // all counters except LastMatch
+	newest        int64         // event time of the newest matching line
 }
 
 func newRuleState(r *rules.Rule, common *common) *ruleState {
 	rs := &ruleState{
 		common: common, rule: r, last: intake.NewMemory(r), suspended: window.NoTime, heldBack: window.NoTime, open: map[string]*episode{},
-		clear:  newBeside[window.Clears](r, r.Clear, common.cfg.Unlabelled, func(ep *episode) string { return ep.clears }),
-		unless: newBeside[[]int64](r, r.Unless, common.cfg.Unlabelled, func(ep *episode) string { return ep.mutes }),
+		clearLines:  newBeside[window.Clears](r, r.Clear, common.cfg.Unlabelled, func(ep *episode) string { return ep.clears }),
+		unlessLines: newBeside[[]int64](r, r.Unless, common.cfg.Unlabelled, func(ep *episode) string { return ep.mutes }),
 	}
 	rs.overflow.rs = rs
 	c, size, l := quotaClass(r), maxOverflowKeys(r), &common.limits
 	rs.slots = quota.NewGroup(rs, c, l.slots, r.Limit, nil) // no eviction function, because findPlace makes room
 	rs.windows = quota.NewCache(rs, c, l.windows, size, rs.evictedWindow)
-	rs.clear.lines = quota.NewCache(rs, c, l.clearLines, size, rs.evictedClear)
-	rs.unless.lines = quota.NewCache(rs, c, l.clearLines, size, rs.evictedMute)
+	rs.clearLines.lines = quota.NewCache(rs, c, l.clearLines, size, rs.evictedClear)
+	rs.unlessLines.lines = quota.NewCache(rs, c, l.clearLines, size, rs.evictedMute)
 	if r.Silent > 0 {
 		rs.armed = newArmedKeys(rs)
 	}
@@ -71,17 +71,17 @@ func newRuleState(r *rules.Rule, common *common) *ruleState {
 
 type keyWindow struct {
 	window.Window
-	key    []redact.Text // values of `by`
-	who    *intake.Identity
-	loose  bool   // whether the window matches every identity; see restored.loose
-	clears string // key of the clear lines that apply to the window
+	key             []redact.Text // values of `by`
+	who             *intake.Identity
+	partialIdentity bool   // whether the window matches every identity; see restored.loose
+	clears          string // key of the clear lines that apply to the window
 }
 
 // newWindow returns the window of a key with the content w. It stores values without a copy.
 func (rs *ruleState) newWindow(w window.Window, values []redact.Text, who *intake.Identity) *keyWindow {
 	k := &keyWindow{Window: w, key: values, who: who}
-	if !rs.clear.ofKey {
-		k.clears, _ = rs.clear.joinKey(values, who)
+	if !rs.clearLines.ofKey {
+		k.clears, _ = rs.clearLines.joinKey(values, who)
 	}
 	return k
 }
@@ -90,13 +90,13 @@ func (rs *ruleState) newWindow(w window.Window, values []redact.Text, who *intak
 func (rs *ruleState) hitWindow(values []redact.Text) *quota.Item[*keyWindow] {
 	in := &rs.in
 	if x := rs.windows.Items[string(in.Key)]; x != nil {
-		rs.windows.Touch(&x.Entry, in.Party)
+		rs.windows.Touch(&x.Entry, in.Tenant)
 		return x
 	}
 	if x := rs.adoptWindow(); x != nil {
 		return x
 	}
-	return rs.windows.Add(string(in.Key), in.Party, rs.newWindow(window.New(rs.rule), in.Copier.CopyValues(values), in.Who), 0)
+	return rs.windows.Add(string(in.Key), in.Tenant, rs.newWindow(window.New(rs.rule), in.Copier.CopyValues(values), in.StreamIdentity), 0)
 }
 
 func (rs *ruleState) windowFor(key string) *keyWindow {
@@ -116,7 +116,7 @@ func (rs *ruleState) dropCleared(key string, upTo func(*keyWindow) int64) {
 		x.Value.DropUpTo(upTo(x.Value))
 		rs.windows.Resize(&x.Entry, x.Value.Size())
 	}
-	if rs.clear.ofKey {
+	if rs.clearLines.ofKey {
 		if x := rs.windows.Items[key]; x != nil {
 			drop(x)
 		}
@@ -144,16 +144,16 @@ func (rs *ruleState) find() *episode {
 
 // hitClears returns the clear lines that apply to the hit's key. ep is the open episode of the key, or nil.
 func (rs *ruleState) hitClears(ep *episode, values []redact.Text) window.Clears {
-	if rs.clear.lines.Used() == 0 {
+	if rs.clearLines.lines.Used() == 0 {
 		return window.NoClears()
 	}
 	key, missing := "", false
 	if ep != nil {
 		key, missing = ep.clears, ep.noClear
 	} else {
-		key, missing = rs.clear.joinKey(values, rs.in.Who)
+		key, missing = rs.clearLines.joinKey(values, rs.in.StreamIdentity)
 	}
-	if known, ok := rs.clear.get(key, values); ok && !missing { // a clear line always has all values of `same`, so it cannot apply to a key that lacks a value
+	if known, ok := rs.clearLines.get(key, values); ok && !missing { // a clear line always has all values of `same`, so it cannot apply to a key that lacks a value
 		return known
 	}
 	return window.NoClears()
@@ -164,7 +164,7 @@ func (rs *ruleState) isMuted(values []redact.Text, t int64) bool {
 	if rs.rule.Unless == nil {
 		return false
 	}
-	key, missing := rs.unless.joinKey(values, rs.in.Who)
+	key, missing := rs.unlessLines.joinKey(values, rs.in.StreamIdentity)
 	return !missing && rs.isKeyMuted(key, values, t)
 }
 
@@ -174,7 +174,7 @@ func (rs *ruleState) isMuted(values []redact.Text, t int64) bool {
 // read in order of their times.
 func (rs *ruleState) isKeyMuted(key string, values []redact.Text, t int64) bool {
 	g := &rs.groups.firing
-	mutes, _ := rs.unless.get(key, values)
+	mutes, _ := rs.unlessLines.get(key, values)
 	until := int64(window.Forever)
 	if rs.mutesElsewhere || t < g.Watermark() {
 		until = t + int64(rs.rule.For+rs.rule.Silent) + g.Lateness
@@ -250,9 +250,9 @@ func (rs *ruleState) partyOfKey(values []redact.Text) string {
 
 // restored marks an episode that was read from a snapshot.
 type restored struct {
-	// loose is set if the snapshot was written without all labels of the identity. A loose episode matches every
+	// partialIdentity is set if the snapshot was written without all labels of the identity. A loose episode matches every
 	// identity. The first trigger whose key differs only in the identity pins the episode to its identity.
-	loose bool
+	partialIdentity bool
 	// nameless is set on a pinned episode, because its alert keeps the labels with which somebody was notified of it.
 	nameless bool
 	// firedBefore is set on an episode that fired before it was restored.
@@ -263,16 +263,16 @@ type restored struct {
 // identity of the hit and returns it. It returns nil if there is none.
 func (rs *ruleState) adoptLoose() *episode {
 	in := &rs.in
-	if rs.loose == 0 || in.Who == nil {
+	if rs.partialEpisodes == 0 || in.StreamIdentity == nil {
 		return nil
 	}
 	ep := rs.open[in.KeyWithoutIdentity()]
-	if ep == nil || !ep.loose {
+	if ep == nil || !ep.partialIdentity {
 		return nil
 	}
 	party := ep.slot.Tenant()
 	ep.remove()
-	ep.key, ep.who, ep.restored = string(in.Key), in.Who, restored{nameless: true}
+	ep.key, ep.who, ep.restored = string(in.Key), in.StreamIdentity, restored{nameless: true}
 	if ep.window != nil {
 		ep.window.who = ep.who
 	}
@@ -285,16 +285,16 @@ func (rs *ruleState) adoptLoose() *episode {
 // of the hit and returns it. It returns nil if there is none.
 func (rs *ruleState) adoptWindow() *quota.Item[*keyWindow] {
 	in := &rs.in
-	if in.Who == nil {
+	if in.StreamIdentity == nil {
 		return nil
 	}
 	x := rs.windows.Items[in.KeyWithoutIdentity()]
-	if x == nil || !x.Value.loose {
+	if x == nil || !x.Value.partialIdentity {
 		return nil
 	}
 	w, party := x.Value, x.Tenant()
 	rs.windows.Delete(x.Key)
-	w.who, w.loose = in.Who, false
-	w.clears, _ = rs.clear.joinKey(w.key, w.who)
+	w.who, w.partialIdentity = in.StreamIdentity, false
+	w.clears, _ = rs.clearLines.joinKey(w.key, w.who)
 	return rs.windows.Add(string(in.Key), party, w, w.Size())
 }

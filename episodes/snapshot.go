@@ -69,7 +69,7 @@ func (c Copy) Append(b []byte) ([]byte, error) {
 	c.redact()
 	texts := make([]saved.ClosedTexts, len(c.closed))
 	for i, x := range c.engine.renderAll(c.closed, c.at) {
-		texts[i] = saved.ClosedTexts{ClosedKey: x.closedKey(), Annotations: x.Annotations, Line: x.Line, First: x.First, Cause: savedCause(x.Cause)}
+		texts[i] = saved.ClosedTexts{ClosedKey: x.closedKey(), Annotations: x.Annotations, Line: x.Line, First: x.FirstLine, Cause: savedCause(x.Cause)}
 	}
 	if len(texts) > 0 {
 		var err error
@@ -83,8 +83,8 @@ func (c Copy) Append(b []byte) ([]byte, error) {
 func (t *transition) save() saved.Closed {
 	return saved.Closed{
 		Alert: t.Alert, Reason: string(t.Reason), Overflow: t.Overflow, Silent: t.Silent, Labels: t.Labels,
-		Starts: instant.FromTime(t.StartsAt), Fired: instant.FromTime(t.FiredAt), Newest: instant.FromTime(t.LastSeen),
-		Ends: instant.FromTime(t.EndsAt), Concluded: instant.FromTime(t.Concluded), Lines: t.Count, Party: t.Party, Moved: t.moved,
+		Starts: instant.FromTime(t.StartsAt), FiredAt: instant.FromTime(t.FiredAt), Newest: instant.FromTime(t.LastSeen),
+		Ends: instant.FromTime(t.EndsAt), ConcludedAt: instant.FromTime(t.ConcludedAt), Lines: t.Count, Tenant: t.Tenant, ClockShift: t.clockShift,
 	}
 }
 
@@ -108,30 +108,30 @@ func (rs *ruleState) save(out *saved.Rule, lines *saved.Lines) {
 	for i, ep := range rs.sortedEpisodes() {
 		ep.save(&out.Open[i], lines)
 	}
-	out.Lapses = make([]saved.Episode, len(rs.lapses))
-	for i, l := range rs.lapses {
-		l.ep.save(&out.Lapses[i], lines)
-		out.Lapses[i].Times, out.Lapses[i].Shown = l.times.Pack(), l.shown
+	out.BriefFailures = make([]saved.Episode, len(rs.briefFailures))
+	for i, l := range rs.briefFailures {
+		l.ep.save(&out.BriefFailures[i], lines)
+		out.BriefFailures[i].Times, out.BriefFailures[i].ReportedPending = l.times.Pack(), l.shown
 	}
 	for x, party := range rs.windows.Values() {
 		if x.Value.Size() > 0 {
 			w := lines.SaveWindow(rs.rule, &x.Value.Window, window.Text{})
-			w.Key, w.Identity, w.Loose, w.Party = x.Value.key, x.Value.who.Values(), x.Value.loose, party
+			w.Key, w.Identity, w.PartialIdentity, w.Tenant = x.Value.key, x.Value.who.Values(), x.Value.partialIdentity, party
 			out.Windows = append(out.Windows, w)
 		}
 	}
-	for x, party := range rs.clear.lines.Values() {
+	for x, party := range rs.clearLines.lines.Values() {
 		out.Cleared = append(out.Cleared, saved.SaveClears(x.Value, x.Key, party))
 	}
-	for x, party := range rs.unless.lines.Values() {
+	for x, party := range rs.unlessLines.lines.Values() {
 		// The engine changes the times in place, so they are copied.
-		out.Muted = append(out.Muted, saved.Entry[[]int64]{Key: []byte(x.Key), Value: slices.Clone(x.Value), Party: party})
+		out.Muted = append(out.Muted, saved.Entry[[]int64]{Key: []byte(x.Key), Value: slices.Clone(x.Value), Tenant: party})
 	}
 	if rs.armed != nil {
 		out.Armed = rs.armed.save(lines)
 	}
 	if o := &rs.overflow; o.active {
-		out.Overflow = &saved.Overflow{Labels: o.labels, Starts: o.starts, Moved: o.moved, Newest: o.newest, Fired: o.fired, Lines: o.lines, Why: o.why, Lost: o.lost, Named: o.named, Hashes: o.keys.Keys()}
+		out.Overflow = &saved.Overflow{Labels: o.labels, Starts: o.starts, ClockShift: o.clockShift, Newest: o.newest, FiredAt: o.firedAt, Lines: o.lines, LimitText: o.limitText, DisplacedCount: o.displacedCount, DisplacedLabels: o.displacedLabels, Hashes: o.keys.Keys()}
 	}
 }
 
@@ -140,8 +140,8 @@ func (a *armedKeys) save(lines *saved.Lines) []saved.Armed {
 	for x, party := range a.Values() {
 		k := x.Value
 		out = append(out, saved.Armed{
-			Values: k.values, Identity: k.who.Values(), Loose: k.loose, Namespace: k.namespace, Party: party, Disarmed: k.disarmed,
-			Last: saved.SaveValues(a.rs.rule, window.Hits{&k.last})[0], Log: k.logs.First, Logs: slices.Clone(k.logs.Known), Others: slices.Clone(k.logs.Others),
+			Values: k.values, Identity: k.who.Values(), PartialIdentity: k.partialIdentity, Namespace: k.namespace, Tenant: party, Disarmed: k.disarmed,
+			Last: saved.SaveValues(a.rs.rule, window.Hits{&k.last})[0], Log: k.logs.First, Logs: slices.Clone(k.logs.Hashes), OtherNamespaces: slices.Clone(k.logs.OtherNamespaces),
 		})
 		lines.SaveLine(&out[len(out)-1].Last.Line, &k.last.Line)
 	}
@@ -151,20 +151,20 @@ func (a *armedKeys) save(lines *saved.Lines) []saved.Armed {
 // saveBare returns only the fields that identify an episode and state its progress.
 func (ep *episode) saveBare() saved.Episode {
 	return saved.Episode{
-		Values: ep.values, Identity: ep.who.Values(), Loose: ep.loose, Nameless: ep.nameless, Labels: ep.labels, State: string(ep.state), Namespace: ep.namespace,
-		Starts: ep.starts, Moved: ep.moved, Newest: ep.newest, From: ep.from, Fired: ep.fired, Written: ep.written, Lines: ep.lines, LastID: ep.lastID,
-		Inhibit: string(ep.inhibit), Earlier: ep.earlier.Pack(), Recent: ep.recent.Pack(), Since: ep.since,
+		Values: ep.values, Identity: ep.who.Values(), PartialIdentity: ep.partialIdentity, Nameless: ep.nameless, Labels: ep.labels, State: string(ep.state), Namespace: ep.namespace,
+		Starts: ep.starts, ClockShift: ep.clockShift, Newest: ep.newest, WindowStart: ep.windowStart, FiredAt: ep.firedAt, CompletedAt: ep.completedAt, Lines: ep.lines, LastID: ep.lastID,
+		Inhibit: string(ep.inhibit), EarlierTriggers: ep.earlier.Pack(), RecentTriggers: ep.recent.Pack(), Since: ep.since,
 	}
 }
 
 func (ep *episode) save(out *saved.Episode, lines *saved.Lines) {
 	*out = ep.saveBare()
-	out.Party, out.Times, out.Log, out.Logs = ep.tenant(), ep.times.Pack(), ep.logs.First, slices.Clone(ep.logs.Known)
-	out.Others = slices.Clone(ep.logs.Others)
+	out.Tenant, out.Times, out.Log, out.Logs = ep.tenant(), ep.times.Pack(), ep.logs.First, slices.Clone(ep.logs.Hashes)
+	out.OtherNamespaces = slices.Clone(ep.logs.OtherNamespaces)
 	out.Sequence = saved.SaveValues(ep.rs.rule, ep.sequence)
 	lines.SaveLine(&out.Line, &ep.last.Line)
 	if ep.first != ep.last.Line {
-		lines.SaveLine(&out.First, &ep.first)
+		lines.SaveLine(&out.FirstLine, &ep.first)
 	}
 	if w := ep.window; w != nil {
 		x := lines.SaveWindow(ep.rs.rule, &w.Window, ep.last.Line)
@@ -219,9 +219,9 @@ func (v *restorer) restoreShared() {
 	for _, c := range v.s.Closed {
 		x := v.restoreResolved(c)
 		if t, ok := texts[x.closedKey()]; ok {
-			x.Annotations, x.Line, x.First, x.Cause = t.Annotations, t.Line, t.First, loadedCause(t.Cause)
+			x.Annotations, x.Line, x.FirstLine, x.Cause = t.Annotations, t.Line, t.First, loadedCause(t.Cause)
 		}
-		v.journal.spans.Add(uint64(x.Fingerprint), notified.Span{From: c.Starts + c.Moved, To: c.Ends + c.Moved, Concluded: c.Concluded})
+		v.journal.spans.Add(uint64(x.Fingerprint), notified.Span{From: c.Starts + c.ClockShift, To: c.Ends + c.ClockShift, Concluded: c.ConcludedAt})
 	}
 }
 
@@ -232,11 +232,11 @@ func (v *restorer) restoreResolved(c saved.Closed) *transition {
 }
 
 func (v *restorer) transition(c saved.Closed) *transition {
-	t := &transition{done: true, moved: c.Moved, Episode: Episode{
-		Restored: true, Fingerprint: FingerprintOf(c.Labels), Alert: c.Alert, State: StateResolved, Reason: Reason(c.Reason),
+	t := &transition{done: true, clockShift: c.ClockShift, Episode: Episode{
+		FiredBeforeRestore: true, Fingerprint: FingerprintOf(c.Labels), Alert: c.Alert, State: StateResolved, Reason: Reason(c.Reason),
 		Overflow: c.Overflow, Silent: c.Silent, Labels: c.Labels, Annotations: c.Annotations,
-		StartsAt: instant.ToTime(c.Starts), FiredAt: instant.ToTime(c.Fired), LastSeen: instant.ToTime(c.Newest), EndsAt: instant.ToTime(c.Ends),
-		Concluded: instant.ToTime(c.Concluded), Count: c.Lines, Party: c.Party, Line: c.Line, First: c.First,
+		StartsAt: instant.ToTime(c.Starts), FiredAt: instant.ToTime(c.FiredAt), LastSeen: instant.ToTime(c.Newest), EndsAt: instant.ToTime(c.Ends),
+		ConcludedAt: instant.ToTime(c.ConcludedAt), Count: c.Lines, Tenant: c.Tenant, Line: c.Line, FirstLine: c.FirstLine,
 	}}
 	if rs := v.rules[c.Alert]; rs != nil {
 		t.Rule = rs.rule
@@ -247,30 +247,30 @@ func (v *restorer) transition(c saved.Closed) *transition {
 // resolveRemoved resolves the firing alerts of a rule that no longer exists.
 func (v *restorer) resolveRemoved(r saved.Rule) {
 	resolve := func(labels map[string]string, o saved.Closed) {
-		o.Alert, o.Reason, o.Labels, o.Ends, o.Concluded = r.Alert, string(ReasonRemoved), labels, max(v.now, o.Starts), v.now
-		v.restoreResolved(o).Restored = false
+		o.Alert, o.Reason, o.Labels, o.Ends, o.ConcludedAt = r.Alert, string(ReasonRemoved), labels, max(v.now, o.Starts), v.now
+		v.restoreResolved(o).FiredBeforeRestore = false
 	}
 	for _, ep := range r.Open {
 		if State(ep.State) == StateFiring {
 			resolve(ep.Labels, saved.Closed{
-				Starts: ep.Starts - ep.Moved, Fired: ep.Fired, Newest: ep.Newest, Lines: ep.Lines,
-				Line: ep.Line, First: cmp.Or(ep.First, ep.Line), Annotations: map[string]string{"line": string(ep.Line)},
+				Starts: ep.Starts - ep.ClockShift, FiredAt: ep.FiredAt, Newest: ep.Newest, Lines: ep.Lines,
+				Line: ep.Line, FirstLine: cmp.Or(ep.FirstLine, ep.Line), Annotations: map[string]string{"line": string(ep.Line)},
 			})
 		}
 	}
 	if o := r.Overflow; o != nil {
-		resolve(o.Labels, saved.Closed{Starts: o.Starts - o.Moved, Fired: o.Fired, Newest: o.Newest, Lines: o.Lines, Overflow: true})
+		resolve(o.Labels, saved.Closed{Starts: o.Starts - o.ClockShift, FiredAt: o.FiredAt, Newest: o.Newest, Lines: o.Lines, Overflow: true})
 	}
 }
 
 func (v *restorer) restoreRule(rs *ruleState, r saved.Rule) {
 	if v.older {
-		rs.clear.older, rs.unless.older = map[string]window.Clears{}, map[string][]int64{}
+		rs.clearLines.older, rs.unlessLines.older = map[string]window.Clears{}, map[string][]int64{}
 		for _, c := range r.Cleared {
-			rs.clear.older[string(c.Key)] = window.Clears{Newest: c.Value, Since: c.Value}
+			rs.clearLines.older[string(c.Key)] = window.Clears{Newest: c.Value, Since: c.Value}
 		}
 		for _, m := range r.Muted {
-			rs.unless.older[string(m.Key)] = slices.Clone(m.Value)
+			rs.unlessLines.older[string(m.Key)] = slices.Clone(m.Value)
 		}
 	}
 	for _, s := range r.Open {
@@ -285,23 +285,23 @@ func (v *restorer) restoreRule(rs *ruleState, r saved.Rule) {
 		if len(w.Key) == len(rs.rule.By) {
 			who := v.in.SavedIdentity(v.s.Identity, w.Identity)
 			loaded := rs.newWindow(w.Restore(rs.rule, r.CapturedNames), w.Key, who)
-			loaded.loose = w.Loose || v.older && who == nil
-			rs.windows.Add(intake.JoinKey(w.Key, who), cmp.Or(w.Party, rs.partyOfKey(w.Key)), loaded, loaded.Size())
+			loaded.partialIdentity = w.PartialIdentity || v.older && who == nil
+			rs.windows.Add(intake.JoinKey(w.Key, who), cmp.Or(w.Tenant, rs.partyOfKey(w.Key)), loaded, loaded.Size())
 		}
 	}
 	for _, c := range r.Cleared {
-		rs.clear.lines.Add(string(c.Key), c.Party, c.Restore(), 1)
+		rs.clearLines.lines.Add(string(c.Key), c.Tenant, c.Restore(), 1)
 	}
 	v.restoreLapses(rs, r)
 	v.restoreDisplaced(rs, r)
 	for _, m := range r.Muted {
-		rs.unless.lines.Add(string(m.Key), m.Party, m.Value, len(m.Value))
+		rs.unlessLines.lines.Add(string(m.Key), m.Tenant, m.Value, len(m.Value))
 	}
 	if rs.armed != nil {
 		v.restoreArmed(rs.armed, r)
 	}
 	if o := r.Overflow; o != nil {
-		rs.overflow.replaceWith(overflow{active: true, starts: o.Starts, moved: o.Moved, newest: o.Newest, fired: o.Fired, restored: true, lines: o.Lines, why: o.Why, lost: o.Lost, named: o.Named, labels: o.Labels})
+		rs.overflow.replaceWith(overflow{active: true, starts: o.Starts, clockShift: o.ClockShift, newest: o.Newest, firedAt: o.FiredAt, restored: true, lines: o.Lines, limitText: o.LimitText, displacedCount: o.DisplacedCount, displacedLabels: o.DisplacedLabels, labels: o.Labels})
 		for _, k := range o.Keys {
 			rs.overflow.keys.Add(intake.Hash(string(k)), struct{}{})
 		}
@@ -317,7 +317,7 @@ func (v *restorer) restoreOpen(rs *ruleState, names []string, s saved.Episode) {
 	if rs.open[ep.key] != nil {
 		return
 	}
-	ep.add(cmp.Or(s.Party, s.Namespace, rs.partyOfKey(s.Values)))
+	ep.add(cmp.Or(s.Tenant, s.Namespace, rs.partyOfKey(s.Values)))
 	if !rs.quarantined {
 		ep.armDeadline()
 	}
@@ -326,17 +326,17 @@ func (v *restorer) restoreOpen(rs *ruleState, names []string, s saved.Episode) {
 func (v *restorer) restoreEpisode(rs *ruleState, names []string, s saved.Episode) *episode {
 	who := v.in.SavedIdentity(v.s.Identity, s.Identity)
 	ep := &episode{
-		rs: rs, key: intake.JoinKey(s.Values, who), values: s.Values, who: who, labels: s.Labels, print: FingerprintOf(s.Labels), state: State(s.State), namespace: s.Namespace, party: s.Party,
-		starts: s.Starts, moved: s.Moved, newest: s.Newest, from: s.From, fired: s.Fired, written: s.Written,
+		rs: rs, key: intake.JoinKey(s.Values, who), values: s.Values, who: who, labels: s.Labels, print: FingerprintOf(s.Labels), state: State(s.State), namespace: s.Namespace, openedTenant: s.Tenant,
+		starts: s.Starts, clockShift: s.ClockShift, newest: s.Newest, windowStart: s.WindowStart, firedAt: s.FiredAt, completedAt: s.CompletedAt,
 		lines: s.Lines, lastID: s.LastID, sequence: saved.RestoreHits(names, s.Sequence),
-		last: window.Hit{Line: window.Text{Clean: s.Line}}, first: window.Text{Clean: cmp.Or(s.First, s.Line)},
+		last: window.Hit{Line: window.Text{Clean: s.Line}}, first: window.Text{Clean: cmp.Or(s.FirstLine, s.Line)},
 	}
-	ep.logs = intake.Logs{First: s.Log, Known: s.Logs, Others: s.Others, Home: s.Namespace}.Clone()
-	ep.symptom = symptom{earlier: window.UnpackTimes(s.Earlier), recent: window.UnpackTimes(s.Recent), since: s.Since, inhibit: inhibition(s.Inhibit)}
+	ep.logs = intake.Logs{First: s.Log, Hashes: s.Logs, OtherNamespaces: s.OtherNamespaces, Namespace: s.Namespace}.Clone()
+	ep.symptom = symptom{earlier: window.UnpackTimes(s.EarlierTriggers), recent: window.UnpackTimes(s.RecentTriggers), since: s.Since, inhibit: inhibition(s.Inhibit)}
 	if ep.state == StateFiring && ep.inhibit != inhibitYes {
 		ep.inhibit = inhibitNo // the episode may already have been reported as firing
 	}
-	ep.restored = restored{loose: s.Loose || v.older && who == nil, nameless: s.Nameless, firedBefore: ep.state == StateFiring}
+	ep.restored = restored{partialIdentity: s.PartialIdentity || v.older && who == nil, nameless: s.Nameless, firedBefore: ep.state == StateFiring}
 	if s.Window != nil {
 		ep.window = rs.newWindow(s.Window.Restore(rs.rule, names), s.Values, who)
 		if n := ep.window.Newest; n != nil && n.Line.Empty() {
@@ -359,17 +359,17 @@ func (v *restorer) restoreArmed(a *armedKeys, r saved.Rule) {
 		}
 		who := v.in.SavedIdentity(v.s.Identity, s.Identity)
 		k := &armedKey{
-			key: intake.JoinKey(s.Values, who), values: s.Values, who: who, loose: s.Loose || v.older && who == nil, namespace: s.Namespace,
-			last: *saved.RestoreHits(r.CapturedNames, []saved.Hit{s.Last})[0], logs: intake.Logs{First: s.Log, Known: s.Logs, Others: s.Others, Home: s.Namespace}.Clone(),
+			key: intake.JoinKey(s.Values, who), values: s.Values, who: who, partialIdentity: s.PartialIdentity || v.older && who == nil, namespace: s.Namespace,
+			last: *saved.RestoreHits(r.CapturedNames, []saved.Hit{s.Last})[0], logs: intake.Logs{First: s.Log, Hashes: s.Logs, OtherNamespaces: s.OtherNamespaces, Namespace: s.Namespace}.Clone(),
 		}
-		a.addKey(k, cmp.Or(s.Party, a.rs.partyOfKey(s.Values)), s.Disarmed)
+		a.addKey(k, cmp.Or(s.Tenant, a.rs.partyOfKey(s.Values)), s.Disarmed)
 	}
 }
 
-// restoreLapses restores the lapses of a rule. It runs after the clear lines are restored, because they determine when
-// a lapse ended.
+// restoreLapses restores the brief failures of a rule. It runs after the clear lines are restored, because they determine when
+// a brief failure ended.
 func (v *restorer) restoreLapses(rs *ruleState, r saved.Rule) {
-	for _, s := range r.Lapses {
+	for _, s := range r.BriefFailures {
 		ts := window.UnpackTimes(s.Times)
 		if len(s.Values) != len(rs.rule.By) || len(ts) == 0 {
 			continue // skips an entry that this program cannot have written
@@ -377,6 +377,6 @@ func (v *restorer) restoreLapses(rs *ruleState, r saved.Rule) {
 		ep := v.restoreEpisode(rs, r.CapturedNames, s)
 		ep.times = nil
 		ep.computeSharedKeys()
-		(&lapse{ep: ep, times: ts, shown: s.Shown}).add()
+		(&briefFailure{ep: ep, times: ts, shown: s.ReportedPending}).add()
 	}
 }

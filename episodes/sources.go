@@ -88,7 +88,7 @@ func (rs *ruleState) armDeadlines() {
 	for _, ep := range rs.open {
 		ep.armDeadline()
 	}
-	for _, l := range rs.lapses {
+	for _, l := range rs.briefFailures {
 		l.due.Arm(l.awaits().Group)
 	}
 	if rs.armed != nil {
@@ -105,7 +105,7 @@ func (rs *ruleState) disarmDeadlines() {
 	for _, ep := range rs.open {
 		ep.due.Disarm()
 	}
-	for _, l := range rs.lapses {
+	for _, l := range rs.briefFailures {
 		l.due.Disarm()
 	}
 	if rs.armed != nil {

@@ -80,8 +80,8 @@ func (e *Engine) Stats(now time.Time) Stats {
 	return s
 }
 
-// Unread is a rule with open episodes that wait for lines that no source reads.
-type Unread struct {
+// UnreadRule is a rule with open episodes that wait for lines that no source reads.
+type UnreadRule struct {
 	Rule      string
 	Selectors []string // selectors of the parts whose streams no source reads
 	Episodes  int      // number of pending and firing episodes
@@ -89,15 +89,15 @@ type Unread struct {
 
 // UnreadRules returns the rules with open episodes that wait for lines that no source reads, in the order of the rule
 // set.
-func (e *Engine) UnreadRules() []Unread {
+func (e *Engine) UnreadRules() []UnreadRule {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var out []Unread
+	var out []UnreadRule
 	for _, rs := range e.order {
 		if len(rs.open) == 0 || len(rs.groups.unread) == 0 {
 			continue
 		}
-		u := Unread{Rule: rs.rule.Alert, Episodes: len(rs.open)}
+		u := UnreadRule{Rule: rs.rule.Alert, Episodes: len(rs.open)}
 		for _, from := range rs.groups.unread {
 			u.Selectors = append(u.Selectors, from.String())
 		}

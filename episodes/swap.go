@@ -71,9 +71,9 @@ func (rs *ruleState) relabel(now int64) {
 			rs.journal.markContinued(ep) // the annotations of the alert may have changed
 			continue
 		}
-		ep.history.addEvent(Event{At: instant.ToTime(now), Kind: EventRenamed})
+		ep.history.addEvent(Event{Time: instant.ToTime(now), Kind: EventRenamed})
 		if ep.state == StateFiring {
-			before.setEnd(StateResolved, ReasonIdentity, max(now, ep.starts-ep.moved), now)
+			before.setEnd(StateResolved, ReasonIdentity, max(now, ep.starts-ep.clockShift), now)
 			rs.journal.add(before)
 		}
 		rs.journal.add(ep.transition(now))
@@ -91,8 +91,8 @@ func (rs *ruleState) endAll(now int64) {
 		rs.overflow.end(now, now, ReasonRemoved)
 	}
 	rs.windows.Purge()
-	rs.clear.lines.Purge()
-	rs.unless.lines.Purge()
+	rs.clearLines.lines.Purge()
+	rs.unlessLines.lines.Purge()
 	if rs.armed != nil {
 		rs.armed.removeAll()
 	}
@@ -101,7 +101,7 @@ func (rs *ruleState) endAll(now int64) {
 // changeClass moves the state of the rule to another quota class, because the class of its new version differs, or
 // because other namespaces are trusted now.
 func (rs *ruleState) changeClass(c quota.Class) {
-	for _, s := range []*quota.Group{rs.slots, rs.windows.Group, rs.clear.lines.Group, rs.unless.lines.Group} {
+	for _, s := range []*quota.Group{rs.slots, rs.windows.Group, rs.clearLines.lines.Group, rs.unlessLines.lines.Group} {
 		s.Reclass(c)
 	}
 	if rs.armed != nil {

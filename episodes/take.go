@@ -65,12 +65,12 @@ func (e *Engine) acceptHit(m *matcher.Hit, now int64) {
 	}
 	e.in.SetOrigin(m.Labels)
 	// A hit is a repeat if the same line already matched the same part of the rule.
-	if e.seen.Add(rs.fingerprint(m), e.in.Party) {
+	if e.seen.Add(rs.fingerprint(m), e.in.Tenant) {
 		rs.stats.Repeats++
 		return
 	}
 	t := instant.FromTime(m.Time)
-	e.in.Moved = min(int64(m.Moved), 0)
+	e.in.ClockShift = min(int64(m.ClockShift), 0)
 	if t > now+int64(MaxFuture) {
 		e.total.Future++
 		t = e.keepOrder(m.Part, now)
@@ -133,14 +133,14 @@ func (rs *ruleState) acceptStep(step int, h *window.Hit, now int64) {
 		ep.logs.CountLog(&rs.in.Origin)
 		rs.journal.markContinued(ep)
 	}
-	trig := window.Trigger{T: h.T, From: h.T - 1, Shown: h, Lines: 1, Line: h}
+	trig := window.Trigger{T: h.T, WindowStart: h.T - 1, ShownHit: h, Lines: 1, Line: h}
 	if rs.needsWindow() {
 		var ok bool
 		if trig, ok = rs.countHit(ep, values, step, known, between); !ok {
 			return
 		}
 	}
-	trig.Party = rs.in.Party
+	trig.Tenant = rs.in.Tenant
 	over := trig.T + rs.quietTime()
 	switch {
 	case between.Hi < window.Forever:
@@ -150,7 +150,7 @@ func (rs *ruleState) acceptStep(step int, h *window.Hit, now int64) {
 	case r.Clear == nil && over < ep.starts:
 		rs.acceptLapsed(values, &trig, window.Gap{Lo: window.NoTime, Hi: over}, now)
 	default:
-		rs.slots.Touch(&ep.slot, rs.in.Party)
+		rs.slots.Touch(&ep.slot, rs.in.Tenant)
 		ep.applyTrigger(&trig)
 	}
 }
@@ -165,14 +165,14 @@ func (rs *ruleState) countHit(ep *episode, values []redact.Text, step int, known
 		kept = rs.hitWindow(values)
 		w = kept.Value
 	}
-	watermark := rs.watermarkOf(values, rs.in.Who, false)
+	watermark := rs.watermarkOf(values, rs.in.StreamIdentity, false)
 	old := watermark - int64(rs.rule.Within)
 	if known.Newest <= watermark {
 		old = max(old, known.Newest)
 	}
 	w.DropUpTo(old)
 	trig, ok := w.Add(rs.rule, step, &rs.in.Hit, &rs.in.Copier, between)
-	trig.From = max(trig.From, between.Lo)
+	trig.WindowStart = max(trig.WindowStart, between.Lo)
 	if kept != nil {
 		if n := w.Size(); n != kept.Size {
 			rs.windows.Resize(&kept.Entry, n)
@@ -193,20 +193,20 @@ func (rs *ruleState) acceptClear(h *window.Hit, now int64) {
 	}
 	t := h.T
 	values, _ := rs.in.KeyOf(&rs.last, h.Values)
-	key, missing := rs.clear.joinKey(values, rs.in.Who)
+	key, missing := rs.clearLines.joinKey(values, rs.in.StreamIdentity)
 	if missing {
 		rs.stats.MissingSame++
 		return
 	}
 	known := window.NoClears()
-	if old := rs.clear.lines.Items[key]; old != nil {
+	if old := rs.clearLines.lines.Items[key]; old != nil {
 		known = old.Value
 	}
 	known = known.Add(t, rs.rule.For, rs.watermark())
-	rs.clear.lines.Add(key, rs.in.Party, known, 1)
-	rs.dropCleared(key, func(w *keyWindow) int64 { return rs.clearedUpTo(t, w.key, w.who, w.loose) })
-	for _, ep := range rs.clear.concernedEpisodes(rs, key, values) {
-		ep.dropLines(rs.clearedUpTo(t, ep.values, ep.who, ep.loose))
+	rs.clearLines.lines.Add(key, rs.in.Tenant, known, 1)
+	rs.dropCleared(key, func(w *keyWindow) int64 { return rs.clearedUpTo(t, w.key, w.who, w.partialIdentity) })
+	for _, ep := range rs.clearLines.concernedEpisodes(rs, key, values) {
+		ep.dropLines(rs.clearedUpTo(t, ep.values, ep.who, ep.partialIdentity))
 		ep.noteClear(t)
 		switch {
 		case t < known.Newest: // the failure began after a newer clear line
@@ -227,17 +227,17 @@ func (rs *ruleState) acceptUnless(h *window.Hit, now int64) {
 		return
 	}
 	values, _ := rs.in.KeyOf(&rs.last, h.Values)
-	key, missing := rs.unless.joinKey(values, rs.in.Who)
+	key, missing := rs.unlessLines.joinKey(values, rs.in.StreamIdentity)
 	if missing {
 		rs.stats.MissingSame++
 		return
 	}
 	var times []int64
-	if old := rs.unless.lines.Items[key]; old != nil {
+	if old := rs.unlessLines.lines.Items[key]; old != nil {
 		times = old.Value
 	}
 	times = insertTime(times, h.T)
-	rs.unless.lines.Add(key, rs.in.Party, times, len(times))
+	rs.unlessLines.lines.Add(key, rs.in.Tenant, times, len(times))
 	if rs.armed != nil {
 		rs.armed.applyUnless(key, values, h.T)
 	}
@@ -245,7 +245,7 @@ func (rs *ruleState) acceptUnless(h *window.Hit, now int64) {
 	// after `for` does not mute such an episode, because with all logs read the episode would already have been firing.
 	// The time of a line may also be ahead of the clock, so the clock limits it.
 	last, read := int64(rs.rule.For)+rs.groups.firing.Lateness, min(h.T, now)
-	for _, ep := range rs.unless.concernedEpisodes(rs, key, values) {
+	for _, ep := range rs.unlessLines.concernedEpisodes(rs, key, values) {
 		if ep.state == StatePending && h.T > ep.starts-int64(u.Within) && read <= ep.starts+last {
 			ep.applyUnless(h, now)
 		}

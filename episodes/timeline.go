@@ -27,10 +27,10 @@ const (
 
 // Event is one event of an episode. Triggers after the first one are not events.
 type Event struct {
-	At   time.Time
+	Time time.Time
 	Kind EventKind
 	// N and Of are set for EventCounted. They count lines, different values, or steps of a sequence.
-	N, Of int
+	N, Total int
 	// Line is the line that opened or ended the episode. It is empty if no line did so, or if the line is unknown.
 	Line redact.Text
 	// Log describes the log of the line to people. It is empty if unknown.
@@ -82,7 +82,7 @@ func (h *history) addEvent(ev Event) {
 func (ep *episode) noteOpened(trig *window.Trigger, now int64) {
 	r, n := ep.rs.rule, len(trig.Sequence)
 	count := func(t int64, i, total int) {
-		ep.history.addEvent(Event{At: instant.ToTime(t), Kind: EventCounted, N: i, Of: total})
+		ep.history.addEvent(Event{Time: instant.ToTime(t), Kind: EventCounted, N: i, Total: total})
 	}
 	switch w := ep.window; {
 	case n > 0:
@@ -98,36 +98,36 @@ func (ep *episode) noteOpened(trig *window.Trigger, now int64) {
 			}
 		}
 	}
-	ep.history.addEvent(Event{At: instant.ToTime(trig.T), Kind: EventOpened, Log: ep.logs.First})
+	ep.history.addEvent(Event{Time: instant.ToTime(trig.T), Kind: EventOpened, Log: ep.logs.First})
 	ep.noteOnHold(now)
 }
 
 // noteOnHold records that conclusions about the episode went on hold or resumed.
 func (ep *episode) noteOnHold(now int64) {
 	a := ep.awaits()
-	if onHold, waitsFor := a.onHoldFor(ep.values, ep.who, ep.loose, a.WasOnHold, now); onHold {
-		ep.history.addEvent(Event{At: instant.ToTime(now), Kind: EventOnHold, Sources: waitsFor})
+	if onHold, waitsFor := a.onHoldFor(ep.values, ep.who, ep.partialIdentity, a.WasOnHold, now); onHold {
+		ep.history.addEvent(Event{Time: instant.ToTime(now), Kind: EventOnHold, Sources: waitsFor})
 	} else if ep.history.onHold {
-		ep.history.addEvent(Event{At: instant.ToTime(now), Kind: EventResumed})
+		ep.history.addEvent(Event{Time: instant.ToTime(now), Kind: EventResumed})
 	}
 }
 
 // noteRestored records the events that the saved fields of an episode show, because its history is not saved.
 func (ep *episode) noteRestored(now int64) {
 	if ep.rs.armed != nil {
-		ep.history.addEvent(Event{At: instant.ToTime(ep.newest), Kind: EventLast})
+		ep.history.addEvent(Event{Time: instant.ToTime(ep.newest), Kind: EventLast})
 	}
-	ep.history.addEvent(Event{At: instant.ToTime(ep.starts - ep.moved), Kind: EventOpened})
-	if ep.fired != 0 {
-		ep.history.addEvent(Event{At: instant.ToTime(ep.fired), Kind: EventFired})
+	ep.history.addEvent(Event{Time: instant.ToTime(ep.starts - ep.clockShift), Kind: EventOpened})
+	if ep.firedAt != 0 {
+		ep.history.addEvent(Event{Time: instant.ToTime(ep.firedAt), Kind: EventFired})
 	}
-	ep.history.addEvent(Event{At: instant.ToTime(now), Kind: EventRestored})
+	ep.history.addEvent(Event{Time: instant.ToTime(now), Kind: EventRestored})
 }
 
 func (e *Engine) noteOnHold(now int64) {
 	for g := range e.sources.TurnedGroups(now) { // a new group may have episodes that came from other groups
 		for _, d := range g.ArmedDeadlines() {
-			if ep, ok := d.Of.(*episode); ok {
+			if ep, ok := d.Subject.(*episode); ok {
 				ep.noteOnHold(now)
 			}
 		}
@@ -173,7 +173,7 @@ func (e *Engine) Timeline(fingerprint Fingerprint, now time.Time) (Timeline, boo
 	}
 	for i, ev := range slices.Backward(t.Events) {
 		if ev.Kind == began { // the last event of this kind, because the episode may have begun again
-			t.Events[i].Line = x[0].First
+			t.Events[i].Line = x[0].FirstLine
 			break
 		}
 	}
@@ -208,7 +208,7 @@ func (e *Engine) findNewest(fingerprint Fingerprint, now int64) (out pastEpisode
 	}
 	// Overflows, and episodes that ended before a restart, have no history.
 	for _, t := range slices.Backward(e.journal.closed) {
-		if t.Fingerprint == fingerprint && (out.transition == nil || t.Concluded.After(out.Concluded)) {
+		if t.Fingerprint == fingerprint && (out.transition == nil || t.ConcludedAt.After(out.ConcludedAt)) {
 			return pastEpisode{transition: t}
 		}
 	}
@@ -216,15 +216,15 @@ func (e *Engine) findNewest(fingerprint Fingerprint, now int64) (out pastEpisode
 }
 
 func briefHistory(x Episode) []Event {
-	out := []Event{{At: x.StartsAt, Kind: EventOpened, Line: x.First}}
+	out := []Event{{Time: x.StartsAt, Kind: EventOpened, Line: x.FirstLine}}
 	if x.StoppedLines() {
-		out = []Event{{At: x.ActiveAt(), Kind: EventLast, Line: x.First}, {At: x.StartsAt, Kind: EventOpened}}
+		out = []Event{{Time: x.ActiveAt(), Kind: EventLast, Line: x.FirstLine}, {Time: x.StartsAt, Kind: EventOpened}}
 	}
 	if !x.FiredAt.IsZero() {
-		out = append(out, Event{At: x.FiredAt, Kind: EventFired})
+		out = append(out, Event{Time: x.FiredAt, Kind: EventFired})
 	}
 	if !x.EndsAt.IsZero() {
-		out = append(out, Event{At: x.EndsAt, Kind: EventEnded, Reason: x.Reason})
+		out = append(out, Event{Time: x.EndsAt, Kind: EventEnded, Reason: x.Reason})
 	}
 	return out
 }

@@ -18,9 +18,9 @@ import (
 func timelineText(tl Timeline) string {
 	var lines []string
 	for _, ev := range tl.Events {
-		text := fmt.Sprintf("%s %s", ev.At.Sub(start), ev.Kind)
-		if ev.Of > 0 {
-			text += fmt.Sprintf(" %d/%d", ev.N, ev.Of)
+		text := fmt.Sprintf("%s %s", ev.Time.Sub(start), ev.Kind)
+		if ev.Total > 0 {
+			text += fmt.Sprintf(" %d/%d", ev.N, ev.Total)
 		}
 		if ev.Sources != nil {
 			text += fmt.Sprint(" ", ev.Sources)
@@ -132,7 +132,7 @@ func TestTimelineOnHold(t *testing.T) {
 	held := []string{"0s opened lost", "31s held [other]"}
 	tl := b.requireTimeline(time.Minute, held...)
 	require.Equal(t, []string{"other"}, tl.Episode.WaitsFor)
-	require.Equal(t, []Wait{{Part: "clear", From: r.Clear.From.String(), Sources: []string{"other"}}}, tl.Episode.Waits)
+	require.Equal(t, []AwaitedPart{{Part: "clear", Selector: r.Clear.From.String(), Sources: []string{"other"}}}, tl.Episode.AwaitedParts)
 	require.True(t, tl.Episode.OnHold)
 	b.advance(10 * time.Minute)
 	require.Equal(t, StatePending, b.reported[len(b.reported)-1].State, "nothing is invented")
@@ -168,7 +168,7 @@ func TestTimelineIsBounded(t *testing.T) {
 	require.Equal(t, 2+200-maxEvents, tl.Skipped)
 	require.Equal(t, EventOpened, tl.Events[0].Kind)
 	require.Equal(t, EventFired, tl.Events[1].Kind)
-	require.Equal(t, at(100*time.Minute), tl.Events[maxEvents-1].At)
+	require.Equal(t, at(100*time.Minute), tl.Events[maxEvents-1].Time)
 
 	for i := range 3 * maxEnded {
 		r := rule(func(r *rules.Rule) { r.Alert = fmt.Sprint("R", i) })

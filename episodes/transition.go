@@ -26,9 +26,9 @@ type transition struct {
 	// done is set when the texts are rendered. A transition changes only while both mutexes of the engine are held, so
 	// holding either one is enough to read it.
 	done bool
-	// moved is the sum of the clock changes since the end of the episode. The times of the transition do not include
+	// clockShift is the sum of the clock changes since the end of the episode. The times of the transition do not include
 	// it.
-	moved int64
+	clockShift int64
 	// opens is set until the episode is first reported.
 	opens bool
 }
@@ -44,17 +44,17 @@ func (ep *episode) transition(now int64) *transition {
 	t.Episode = Episode{
 		Fingerprint: ep.print, Rule: rs.rule, Alert: rs.rule.Alert, State: ep.state,
 		Silent: rs.rule.Mode == rules.ModeSilent, Labels: ep.labels,
-		StartsAt: instant.ToTime(ep.starts - ep.moved), LastSeen: instant.ToTime(ep.newest), Written: instant.ToTime(ep.written),
-		Count: ep.lines, Deadline: instant.ToTime(ep.Due()), Party: ep.tenant(), Origin: ep.logs.String(), Restored: ep.firedBefore,
+		StartsAt: instant.ToTime(ep.starts - ep.clockShift), LastSeen: instant.ToTime(ep.newest), EventTime: instant.ToTime(ep.completedAt),
+		Count: ep.lines, Deadline: instant.ToTime(ep.Due()), Tenant: ep.tenant(), Origin: ep.logs.String(), FiredBeforeRestore: ep.firedBefore,
 	}
 	t.cause, t.Inhibit = ep.cause, ep.inhibit == inhibitYes
 	a := ep.awaits()
-	t.OnHold, t.WaitsFor = a.onHoldFor(ep.values, ep.who, ep.loose, a.OnHold(now), now)
+	t.OnHold, t.WaitsFor = a.onHoldFor(ep.values, ep.who, ep.partialIdentity, a.OnHold(now), now)
 	if t.OnHold {
-		t.Waits = a.describeWaits(ep.values, ep.who, ep.loose, now)
+		t.AwaitedParts = a.describeWaits(ep.values, ep.who, ep.partialIdentity, now)
 	}
-	if ep.fired != 0 {
-		t.FiredAt = instant.ToTime(ep.fired)
+	if ep.firedAt != 0 {
+		t.FiredAt = instant.ToTime(ep.firedAt)
 	}
 	return t
 }
@@ -64,23 +64,23 @@ func (o *overflow) transition(now int64) *transition {
 	x := Episode{
 		Fingerprint: o.print, Rule: rs.rule, Alert: rs.rule.Alert, State: StateFiring, Overflow: true,
 		Silent: rs.rule.Mode == rules.ModeSilent, Labels: o.labels,
-		StartsAt: instant.ToTime(o.starts - o.moved), FiredAt: instant.ToTime(o.fired), LastSeen: instant.ToTime(o.newest),
-		Written: instant.ToTime(o.starts), Count: o.lines,
-		Deadline: instant.ToTime(o.Due()), Restored: o.restored,
+		StartsAt: instant.ToTime(o.starts - o.clockShift), FiredAt: instant.ToTime(o.firedAt), LastSeen: instant.ToTime(o.newest),
+		EventTime: instant.ToTime(o.starts), Count: o.lines,
+		Deadline: instant.ToTime(o.Due()), FiredBeforeRestore: o.restored,
 	}
 	if x.OnHold = rs.groups.steps.OnHold(now); x.OnHold {
-		x.WaitsFor, x.Waits = rs.groups.steps.SilentSources(now), rs.groups.steps.waitsForAll(now)
+		x.WaitsFor, x.AwaitedParts = rs.groups.steps.SilentSources(now), rs.groups.steps.waitsForAll(now)
 	}
 	keys := o.keys.Len()
 	return &transition{Episode: x, rs: rs, overflow: &render.Overflow{
-		Rule: rs.rule, Labels: o.labels, Keys: keys, AtLeast: keys >= maxOverflowKeys(rs.rule), Lines: o.lines, Why: o.why, Lost: o.lost, Named: slices.Clone(o.named),
+		Rule: rs.rule, Labels: o.labels, Keys: keys, AtLeast: keys >= maxOverflowKeys(rs.rule), Lines: o.lines, LimitText: o.limitText, DisplacedCount: o.displacedCount, DisplacedLabels: slices.Clone(o.displacedLabels),
 		StartsAt: x.StartsAt, LastSeen: x.LastSeen,
 	}}
 }
 
 func (t *transition) setEnd(state State, reason Reason, end, now int64) {
-	t.State, t.Reason, t.Restored = state, reason, false
-	t.EndsAt, t.Concluded = instant.ToTime(end), instant.ToTime(now)
+	t.State, t.Reason, t.FiredBeforeRestore = state, reason, false
+	t.EndsAt, t.ConcludedAt = instant.ToTime(end), instant.ToTime(now)
 }
 
 type texts struct {
@@ -125,7 +125,7 @@ func (t *transition) renderTexts(r *render.Renderer) (out texts) {
 // keepTexts stores the texts in the transition. It also stores the redacted lines in the episode, unless the episode
 // has newer lines.
 func (t *transition) keepTexts(made texts) {
-	t.done, t.Line, t.First, t.Annotations = true, made.Line, made.First, made.annotations
+	t.done, t.Line, t.FirstLine, t.Annotations = true, made.Line, made.First, made.annotations
 	if ep := t.ep; ep != nil {
 		ep.texts = made.Texts
 		ep.last.Line.Redact(t.line.Raw, made.Line)
@@ -187,8 +187,8 @@ func (e *Engine) safeTransition(ep *episode, now int64) (t *transition) {
 	}
 	t = &transition{Episode: Episode{
 		Fingerprint: ep.print, Rule: ep.rs.rule, Alert: ep.rs.rule.Alert, State: ep.state, Labels: ep.labels,
-		StartsAt: instant.ToTime(ep.starts - ep.moved), LastSeen: instant.ToTime(ep.newest), Written: instant.ToTime(ep.written), Count: ep.lines,
-		Restored: ep.firedBefore,
+		StartsAt: instant.ToTime(ep.starts - ep.clockShift), LastSeen: instant.ToTime(ep.newest), EventTime: instant.ToTime(ep.completedAt), Count: ep.lines,
+		FiredBeforeRestore: ep.firedBefore,
 	}}
 	t.setBrokenTexts()
 	return t

@@ -96,7 +96,7 @@ func readFrom(t *rapid.T, r *rules.Rule, lines []logged, plan []outage, serves f
 		for len(lines) > 0 && lines[0].at <= now {
 			now := now
 			if l := lines[0]; serves(l.source) != nil {
-				now += time.Duration(total - len(lines)) // only a lapse is notified together with its end
+				now += time.Duration(total - len(lines)) // only a brief failure is notified together with its end
 				b.e.AdvanceWatermark(fmt.Sprint(l.source), at(time.Duration(l.t)*time.Second-1))
 				b.reported = append(b.reported, b.e.Evaluate(at(now))...)
 			}
@@ -124,7 +124,7 @@ func alertsOf(t *rapid.T, reported []Episode) (out []report, lapses map[report]b
 			out = append(out, report{key: k, state: StateFiring, starts: x.StartsAt.Sub(at(0))})
 		case x.State == StateResolved && known:
 			out[i].state, out[i].reason, out[i].ends = StateResolved, x.Reason, x.EndsAt.Sub(at(0))
-			lapses[out[i]] = x.FiredAt.Equal(x.Concluded)
+			lapses[out[i]] = x.FiredAt.Equal(x.ConcludedAt)
 			delete(open, id)
 		case x.State == StateResolved:
 			again := report{k, StateResolved, x.Reason, x.StartsAt.Sub(at(0)), x.EndsAt.Sub(at(0))}

@@ -57,7 +57,7 @@ func TestAnUpgradeKeepsOpenAlerts(t *testing.T) {
 				regraded[FingerprintOf(ep.Labels)] = true
 				ep.Labels["severity"] = string(set.Rules[i].Severity)
 			}
-			want[FingerprintOf(ep.Labels)] = alert{instant.ToTime(ep.Starts - ep.Moved), State(ep.State)}
+			want[FingerprintOf(ep.Labels)] = alert{instant.ToTime(ep.Starts - ep.ClockShift), State(ep.State)}
 			newest = max(newest, ep.Newest)
 		}
 	}
@@ -74,7 +74,7 @@ func TestAnUpgradeKeepsOpenAlerts(t *testing.T) {
 			require.Equal(t, ReasonIdentity, x.Reason, x.Alert)
 			continue
 		}
-		if _, open := want[x.Fingerprint]; open && x.Concluded.Equal(now) {
+		if _, open := want[x.Fingerprint]; open && x.ConcludedAt.Equal(now) {
 			require.NotContains(t, []State{StateResolved, StateDropped}, x.State, "%s %s", x.Alert, x.Reason)
 		}
 	}

@@ -32,10 +32,10 @@ type InhibitRule struct {
 // Inhibitions are rules with which Alertmanager does not send notifications about symptoms. They are in the order of
 // the rules of the set.
 type Inhibitions struct {
-	Rules    []InhibitRule
-	Refused  []Finding
-	Warnings []Finding
-	Symptoms int // number of rules whose alerts can be inhibited
+	Rules        []InhibitRule
+	RefusedRules []Finding
+	Warnings     []Finding
+	Symptoms     int // number of rules whose alerts can be inhibited
 }
 
 // maxAlertLabels is the maximum number of labels of an alert.
@@ -56,7 +56,7 @@ func ExportInhibitions(set *rules.Set, opt InhibitOptions) Inhibitions {
 			causes, refused = nil, []string{why}
 		}
 		if len(causes) == 0 || opt.Strict && len(refused) > 0 {
-			out.Refused = append(out.Refused, Finding{r, strings.Join(refused, "; ")})
+			out.RefusedRules = append(out.RefusedRules, Finding{r, strings.Join(refused, "; ")})
 			continue
 		}
 		for _, why := range refused {
@@ -172,4 +172,4 @@ func quotedList(list []string) yamltext.Raw {
 }
 
 // Summary lists the rules that were not exported with the reasons, one line for each finding.
-func (x Inhibitions) Summary() string { return summarize(x.Symptoms, x.Refused, x.Warnings) }
+func (x Inhibitions) Summary() string { return summarize(x.Symptoms, x.RefusedRules, x.Warnings) }

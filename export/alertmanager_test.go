@@ -73,7 +73,7 @@ warning Lost (p): no loaded pack has its cause Elsewhere
 `, "\n"), x.Summary())
 	strict := inhibitions(t, InhibitOptions{Strict: true})
 	require.Equal(t, 1, strict.Symptoms)
-	require.Len(t, strict.Refused, 4)
+	require.Len(t, strict.RefusedRules, 4)
 	none := inhibitions(t, InhibitOptions{Keep: func(r *rules.Rule) bool { return r.Alert == "Alone" }})
 	require.Equal(t, "# first\n# second\ninhibit_rules: []\n", written(t, none))
 }

@@ -55,8 +55,8 @@ type Finding struct {
 // Result is the result of an export, in the order of packs and rules.
 type Result struct {
 	Groups []Group
-	// Refused are the rules that were not exported, each with all reasons.
-	Refused []Finding
+	// RefusedRules are the rules that were not exported, each with all reasons.
+	RefusedRules []Finding
 	// Warnings describe differences that do not affect when alerts fire.
 	Warnings []Finding
 }
@@ -117,7 +117,7 @@ func exportEach(set *rules.Set, opt Options, translate func(*translation)) Resul
 			t.refusals, t.warnings = append(t.refusals, t.warnings...), nil
 		}
 		if len(t.refusals) > 0 {
-			res.Refused = append(res.Refused, Finding{r, strings.Join(t.refusals, "; ")})
+			res.RefusedRules = append(res.RefusedRules, Finding{r, strings.Join(t.refusals, "; ")})
 			continue
 		}
 		for _, w := range t.warnings {

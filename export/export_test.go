@@ -47,8 +47,8 @@ func TestLokiRefuses(t *testing.T) {
 		t.Helper()
 		res := ExportLoki(oneRule(t, keys), Options{})
 		require.Zero(t, res.CountExported())
-		require.Len(t, res.Refused, 1)
-		require.Contains(t, res.Refused[0].Reason, want)
+		require.Len(t, res.RefusedRules, 1)
+		require.Contains(t, res.RefusedRules[0].Reason, want)
 		require.Empty(t, res.Warnings)
 	}
 	f("  match: abcd\n  clear: efgh\n", "clear: a query cannot compare")
@@ -68,7 +68,7 @@ func TestLokiWarns(t *testing.T) {
 	f := func(keys string, want ...string) {
 		t.Helper()
 		res := ExportLoki(oneRule(t, keys), Options{})
-		require.Equal(t, 1, res.CountExported(), res.Refused)
+		require.Equal(t, 1, res.CountExported(), res.RefusedRules)
 		var got []string
 		for _, w := range res.Warnings {
 			got = append(got, w.Reason)
@@ -96,7 +96,7 @@ func TestLokiQueries(t *testing.T) {
 	f := func(keys, want string) {
 		t.Helper()
 		res := ExportLoki(oneRule(t, keys), Options{})
-		require.Equal(t, 1, res.CountExported(), res.Refused)
+		require.Equal(t, 1, res.CountExported(), res.RefusedRules)
 		require.Equal(t, strings.Join(strings.Fields(want), " "), strings.Join(strings.Fields(res.Groups[0].Rules[0].Expr), " "))
 	}
 	f("  match: abcd\n", `sum by (cluster, tenant) ( count_over_time( {container="c"} |= "abcd" [15m] ) ) > 0`)
@@ -121,7 +121,7 @@ func TestLokiQueries(t *testing.T) {
 // Loki refuses a selector that requires no label.
 func TestLokiSelectorOfEveryLog(t *testing.T) {
 	res := ExportLoki(build(t, "- alert: A\n  from: '{container=~\"c|\", component=\"\"}'\n  severity: warning\n  match: abcd\n"), Options{})
-	require.Equal(t, 1, res.CountExported(), res.Refused)
+	require.Equal(t, 1, res.CountExported(), res.RefusedRules)
 	require.Contains(t, res.Groups[0].Rules[0].Expr, `{container=~"c|", component="", service_name=~".+"}`)
 	require.Len(t, res.Warnings, 1)
 	require.Contains(t, res.Warnings[0].Reason, "it reads only logs of containers")
@@ -176,12 +176,12 @@ type groupsFile struct {
 func TestOptions(t *testing.T) {
 	set := shipped(t)
 	all := ExportLoki(set, Options{})
-	require.Equal(t, len(set.Rules), all.CountExported()+len(all.Refused))
+	require.Equal(t, len(set.Rules), all.CountExported()+len(all.RefusedRules))
 	require.GreaterOrEqual(t, all.CountExported(), 20)
 	some := ExportLoki(set, Options{Keep: func(r *rules.Rule) bool { return r.Alert == "EtcdOutOfSpace" }, Labels: map[string]string{"engine": "loki", "severity": "x", "namespace": "y"}})
 	require.Equal(t, 1, some.CountExported())
 	require.Equal(t, map[string]string{"severity": "critical", "resolves": "quiet", "engine": "loki"}, some.Groups[0].Rules[0].Labels)
-	require.Contains(t, all.Summary(), fmt.Sprintf("%d exported, %d refused", all.CountExported(), len(all.Refused)))
+	require.Contains(t, all.Summary(), fmt.Sprintf("%d exported, %d refused", all.CountExported(), len(all.RefusedRules)))
 }
 
 func TestRenameGroups(t *testing.T) {
@@ -308,8 +308,8 @@ func TestPrometheusRefuses(t *testing.T) {
 	f := func(keys, want string) {
 		t.Helper()
 		res := ExportPrometheus(oneRule(t, keys), Options{})
-		require.Len(t, res.Refused, 1)
-		require.Contains(t, res.Refused[0].Reason, want)
+		require.Len(t, res.RefusedRules, 1)
+		require.Contains(t, res.RefusedRules[0].Reason, want)
 		res = ExportPrometheus(oneRule(t, keys), Options{Episodes: true})
 		require.Equal(t, 1, res.CountExported())
 		require.Equal(t, `sum(crowsnest_episodes{rule="A", state="firing"}) > 0`, res.Groups[0].Rules[0].Expr)

@@ -10,8 +10,8 @@ import (
 	"crowsnest/rules"
 )
 
-// own is the prefix of the labels that a query creates.
-const own = "cn_"
+// labelPrefix is the prefix of the labels that a query creates.
+const labelPrefix = "cn_"
 
 // query collects the stages of a log query: first line filters, then stages that extract values from lines, then
 // conditions on these values.
@@ -165,7 +165,7 @@ func (q *query) visitGroups(re *literals.Expression) {
 			return ""
 		}
 		found = true
-		label := fmt.Sprintf("%s%d_%s", own, n, name)
+		label := fmt.Sprintf("%s%d_%s", labelPrefix, n, name)
 		q.groups[group{re, name}] = label
 		return label
 	})
@@ -188,7 +188,7 @@ func (q *query) addField(name string) string {
 	return fieldLabel(i)
 }
 
-func fieldLabel(i int) string { return fmt.Sprintf("%sf%d", own, i+1) }
+func fieldLabel(i int) string { return fmt.Sprintf("%sf%d", labelPrefix, i+1) }
 
 // conditionExpr returns the matcher as a condition in the template language.
 func (q *query) conditionExpr(m *rules.Matcher) string {

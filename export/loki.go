@@ -89,13 +89,13 @@ func keyNames(r *rules.Rule) []string {
 	return names
 }
 
-// named is a name with an expression, in the template language, for its value.
-type named struct{ name, expr string }
+// namedExpr is a name with an expression, in the template language, for its value.
+type namedExpr struct{ name, expr string }
 
 // valueSources returns expressions for the names whose values are not just labels of the stream. A value comes from the
 // capture, otherwise from the label, otherwise from the field of the line.
-func (q *query) valueSources(r *rules.Rule, m *rules.Matcher) []named {
-	var out []named
+func (q *query) valueSources(r *rules.Rule, m *rules.Matcher) []namedExpr {
+	var out []namedExpr
 	for _, name := range q.wants {
 		expr, always := q.valueExpr(m, name)
 		var parts []string
@@ -115,7 +115,7 @@ func (q *query) valueSources(r *rules.Rule, m *rules.Matcher) []named {
 		if len(parts) > 1 {
 			parts = append(parts, `""`)
 		}
-		out = append(out, named{name, strings.TrimSuffix(strings.TrimPrefix(joinParts("or", parts), "("), ")")})
+		out = append(out, namedExpr{name, strings.TrimSuffix(strings.TrimPrefix(joinParts("or", parts), "("), ")")})
 	}
 	return out
 }
@@ -126,7 +126,7 @@ func selects(from rules.Selector, name string) bool {
 
 // groupNames returns the labels by which the query groups. These are the names in the key and the identity labels,
 // which are a part of every key.
-func groupNames(r *rules.Rule, values []named) []string {
+func groupNames(r *rules.Rule, values []namedExpr) []string {
 	names := slices.Clone(r.By)
 	for _, name := range rules.DefaultIdentity {
 		switch {
@@ -139,14 +139,14 @@ func groupNames(r *rules.Rule, values []named) []string {
 	return names
 }
 
-func isComputed(values []named, name string) bool {
-	return slices.ContainsFunc(values, func(v named) bool { return v.name == name })
+func isComputed(values []namedExpr, name string) bool {
+	return slices.ContainsFunc(values, func(v namedExpr) bool { return v.name == name })
 }
 
 // identityStages returns stages that preserve identity labels, because fields of lines may overwrite them. Each label
 // is preserved as stream_NAME. before is placed before the stages that may overwrite the labels, and after is placed
 // after these stages.
-func identityStages(values []named) (before, after []string) {
+func identityStages(values []namedExpr) (before, after []string) {
 	for _, name := range rules.DefaultIdentity {
 		if isComputed(values, name) {
 			kept := "stream_" + name
@@ -176,7 +176,7 @@ func ruleSelector(set *rules.Set, r *rules.Rule) string {
 	return strings.TrimSuffix(from, "}") + more + "}"
 }
 
-func (q *query) countQuery(r *rules.Rule, selector string, m *rules.Matcher, values []named, window string) string {
+func (q *query) countQuery(r *rules.Rule, selector string, m *rules.Matcher, values []namedExpr, window string) string {
 	stages := slices.Clone(q.filters)
 	for _, e := range q.exprs {
 		stages = append(stages, "| regexp "+quoteLogQL(e))
@@ -185,7 +185,7 @@ func (q *query) countQuery(r *rules.Rule, selector string, m *rules.Matcher, val
 	if q.exact {
 		stages = append(stages, q.fieldFilters(m)...)
 	} else {
-		stages = append(stages, "| label_format "+own+"match="+templateLogQL("{{ if "+q.conditionExpr(m)+" }}1{{ end }}"), "| "+own+`match="1"`)
+		stages = append(stages, "| label_format "+labelPrefix+"match="+templateLogQL("{{ if "+q.conditionExpr(m)+" }}1{{ end }}"), "| "+labelPrefix+`match="1"`)
 	}
 	before, after := identityStages(values)
 	stages = append(stages, before...)
@@ -199,7 +199,7 @@ func (q *query) countQuery(r *rules.Rule, selector string, m *rules.Matcher, val
 	stages = append(stages, after...)
 	distinct := r.Distinct
 	if unit := r.DistinctTime(); unit > 0 {
-		distinct = own + r.Distinct
+		distinct = labelPrefix + r.Distinct
 		stages = append(stages, "| label_format "+distinct+"="+templateLogQL(fmt.Sprintf("{{ div (int (unixEpoch __timestamp__)) %d }}", int(unit.Seconds()))))
 	} else if distinct != "" {
 		stages = append(stages, "| "+distinct+` != ""`)

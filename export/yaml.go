@@ -78,7 +78,7 @@ func optionalDuration(d time.Duration) yamltext.Raw {
 }
 
 // Summary lists the rules that were not exported with the reasons, one line for each finding.
-func (r Result) Summary() string { return summarize(r.CountExported(), r.Refused, r.Warnings) }
+func (r Result) Summary() string { return summarize(r.CountExported(), r.RefusedRules, r.Warnings) }
 
 func summarize(exported int, refused, warnings []Finding) string {
 	var b strings.Builder

@@ -25,15 +25,15 @@ type Entry struct {
 	FiredAt     time.Time         `json:"fired,omitzero"`
 	LastSeen    time.Time         `json:"seen,omitzero"` // time of the newest line
 	EndsAt      time.Time         `json:"ends"`
-	Concluded   time.Time         `json:"concluded,omitzero"` // time when it became certain that the episode had ended
+	ConcludedAt time.Time         `json:"concluded,omitzero"` // time when it became certain that the episode had ended
 	Lines       int64             `json:"lines,omitempty"`
 	// Notified is the number of notifications that receivers accepted while the episode fired.
 	Notified int `json:"notified,omitempty"`
 	// Flaps is the number of earlier episodes of the alert in a series, in which each episode began less than an hour
 	// after the previous one ended. History sets it.
-	Flaps int    `json:"flaps,omitempty"`
-	Cause *Cause `json:"cause,omitempty"` // cause of which the episode was a symptom; nil if none was known
-	Party string `json:"party,omitempty"` // namespace, with its cluster, to which the entry is charged
+	Flaps  int    `json:"flaps,omitempty"`
+	Cause  *Cause `json:"cause,omitempty"` // cause of which the episode was a symptom; nil if none was known
+	Tenant string `json:"party,omitempty"` // namespace, with its cluster, to which the entry is charged
 	// Infrastructure is set if the namespace belongs to the infrastructure.
 	Infrastructure bool `json:"infra,omitempty"`
 }

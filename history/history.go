@@ -25,7 +25,7 @@ const (
 type Config struct {
 	MaxEntries int
 	MaxBytes   int           // maximum total size of all records in bytes
-	Keep       time.Duration // time for which an entry is kept after the end of its episode
+	Retention  time.Duration // time for which an entry is kept after the end of its episode
 	Overhead   int           // number of bytes that a stored record takes in addition to the encoded entry
 }
 
@@ -135,7 +135,7 @@ func (h *History) addEntry(e *Entry) *item {
 	h.alerts[e.Fingerprint] = append(h.alerts[e.Fingerprint], it)
 	h.sorted = nil
 	s := h.group(e)
-	s.Put(&it.Entry, e.Party)
+	s.Put(&it.Entry, e.Tenant)
 	s.EvictExcess(&it.Entry)
 	return it
 }
@@ -194,7 +194,7 @@ func (h *History) forgetItem(it *item) {
 	}
 }
 
-// All returns the entries that ended within Config.Keep before now. It also returns entries that ended after now,
+// All returns the entries that ended within Config.Retention before now. It also returns entries that ended after now,
 // because the clock may have been set back. The entry with the newest start comes first. The slice is shared and
 // read-only.
 func (h *History) All(now time.Time) []*Entry {
@@ -207,7 +207,7 @@ func (h *History) All(now time.Time) []*Entry {
 		}
 		slices.SortFunc(h.sorted, NewestFirst)
 	}
-	oldest := now.Add(-h.cfg.Keep)
+	oldest := now.Add(-h.cfg.Retention)
 	expired := func(e *Entry) bool { return e.EndsAt.Before(oldest) }
 	if slices.ContainsFunc(h.sorted, expired) {
 		return slices.DeleteFunc(slices.Clone(h.sorted), expired)
@@ -219,7 +219,7 @@ func (h *History) All(now time.Time) []*Entry {
 func (h *History) EntriesOf(fingerprint uint64, now time.Time) []*Entry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	oldest := now.Add(-h.cfg.Keep)
+	oldest := now.Add(-h.cfg.Retention)
 	var out []*Entry
 	for _, it := range h.alerts[fingerprint] {
 		if !it.entry.EndsAt.Before(oldest) {

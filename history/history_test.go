@@ -19,11 +19,13 @@ func at(minute int) time.Time { return begin.Add(time.Duration(minute) * time.Mi
 func entry(alert string, fp uint64, from, to int) Entry {
 	return Entry{
 		Fingerprint: fp, Alert: alert, Labels: map[string]string{"alertname": alert, "n": fmt.Sprint(fp)},
-		Reason: "clear", StartsAt: at(from), FiredAt: at(from), EndsAt: at(to), Concluded: at(to), Lines: 3,
+		Reason: "clear", StartsAt: at(from), FiredAt: at(from), EndsAt: at(to), ConcludedAt: at(to), Lines: 3,
 	}
 }
 
-func wide() Config { return Config{MaxEntries: 1000, MaxBytes: 1 << 20, Keep: 30 * 24 * time.Hour} }
+func wide() Config {
+	return Config{MaxEntries: 1000, MaxBytes: 1 << 20, Retention: 30 * 24 * time.Hour}
+}
 
 // written returns what a log would contain after h wrote its pending records.
 func written(h *History, log [][]byte) [][]byte {
@@ -105,7 +107,7 @@ func TestNamespacesShareTheRoom(t *testing.T) {
 	add := func(n int, party string, infrastructure bool) {
 		for range n {
 			e := entry("A", uint64(minute), minute, minute+1)
-			e.Party, e.Infrastructure = party, infrastructure
+			e.Tenant, e.Infrastructure = party, infrastructure
 			h.Add(e)
 			minute++
 		}
@@ -113,7 +115,7 @@ func TestNamespacesShareTheRoom(t *testing.T) {
 	count := func() map[string]int {
 		out := map[string]int{}
 		for _, e := range h.All(at(minute)) {
-			out[e.Party]++
+			out[e.Tenant]++
 		}
 		return out
 	}

@@ -29,11 +29,11 @@ func (h *History) PendingRecords() Batch {
 }
 
 // LiveRecords returns the records of all entries, including those that are not on disk, the
-// oldest first. It forgets the entries that ended more than Config.Keep before now.
+// oldest first. It forgets the entries that ended more than Config.Retention before now.
 func (h *History) LiveRecords(now time.Time) Batch {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	oldest := now.Add(-h.cfg.Keep)
+	oldest := now.Add(-h.cfg.Retention)
 	var b Batch
 	for _, it := range slices.SortedFunc(maps.Values(h.items), func(a, b *item) int { return cmp.Compare(a.number, b.number) }) {
 		if it.entry.EndsAt.Before(oldest) {

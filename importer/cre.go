@@ -61,7 +61,7 @@ type creTerm struct {
 	value, regex, jq string
 	valueAt          strictyaml.Pos
 	count            int
-	other            string // name of an unsupported construct, which is not a condition on a line
+	otherConstruct   string // name of an unsupported construct, which is not a condition on a line
 	window, slide    time.Duration
 	anchor           int
 	absolute         bool
@@ -241,7 +241,7 @@ func (t *creTerm) decode(n *strictyaml.Node) {
 		"field":    ignore, // ignored, because the engine of CREs searches the whole line for every field
 	}
 	for _, other := range []string{"extract", "promql", "sequence", "set"} {
-		keys[other] = func(*strictyaml.Node) { t.other = other }
+		keys[other] = func(*strictyaml.Node) { t.otherConstruct = other }
 	}
 	keys.decodeAll(n)
 }

@@ -92,12 +92,12 @@ func (t *creTerm) check(negate bool) error {
 		}
 	}
 	switch {
-	case t.other == "extract":
+	case t.otherConstruct == "extract":
 		return refuseAt(t.at, "`extract` compares values of several logs, and a rule has one key for all of its lines")
-	case t.other == "promql":
+	case t.otherConstruct == "promql":
 		return refuseAt(t.at, "`promql` is about metrics, and crowsnest reads logs")
-	case t.other != "":
-		return refuseAt(t.at, "a %s inside of another condition cannot be one rule: a rule has one window", t.other)
+	case t.otherConstruct != "":
+		return refuseAt(t.at, "a %s inside of another condition cannot be one rule: a rule has one window", t.otherConstruct)
 	case n != 1:
 		return refuseAt(t.at, "a condition needs one of `value`, `regex` and `jq`")
 	case negate && t.count > 1:

@@ -155,27 +155,27 @@ func (c *Client) explainError(err error) error {
 	return fmt.Errorf("read kubeconfig %s: %w", files, err)
 }
 
-// Place is a context of a kubeconfig and its namespace.
-type Place struct {
+// ContextNamespace is a context of a kubeconfig and its namespace.
+type ContextNamespace struct {
 	Context   string // name of the context; empty in a pod
 	Namespace string // namespace of the context, or "default"
 }
 
 // CurrentContext returns the current context of Options.Files and its namespace.
-func (c *Client) CurrentContext() (Place, error) {
+func (c *Client) CurrentContext() (ContextNamespace, error) {
 	config := c.personalConfig()
 	raw, err := config.RawConfig()
 	if err != nil {
-		return Place{}, c.explainError(err)
+		return ContextNamespace{}, c.explainError(err)
 	}
 	if name := c.opt.Context; name != "" && raw.Contexts[name] == nil {
-		return Place{}, c.explainError(fmt.Errorf("there is no context %s; use one of %s", name, strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", ")))
+		return ContextNamespace{}, c.explainError(fmt.Errorf("there is no context %s; use one of %s", name, strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", ")))
 	}
 	namespace, _, err := config.Namespace()
 	if err != nil {
-		return Place{}, c.explainError(err)
+		return ContextNamespace{}, c.explainError(err)
 	}
-	return Place{cmp.Or(c.opt.Context, raw.CurrentContext), namespace}, nil
+	return ContextNamespace{cmp.Or(c.opt.Context, raw.CurrentContext), namespace}, nil
 }
 
 // newConn returns two HTTP clients. API requests use HTTP/2, whose pings detect a dead connection. Logs use HTTP/1.1,

@@ -189,7 +189,7 @@ func TestKubeconfigOfPerson(t *testing.T) {
 {"name":"a","context":{"cluster":"a","user":"u","namespace":"team"}},{"name":"b","context":{"cluster":"b","user":"u"}}]}`)
 	rest := write("rest", `{"apiVersion":"v1","kind":"Config","clusters":[{"name":"a","cluster":{"server":"https://a.test"}},
 {"name":"b","cluster":{"server":"https://b.test"}}],"users":[{"name":"u","user":{"token":"t"}}]}`)
-	f := func(context string, want Place, server, fails string, files ...string) {
+	f := func(context string, want ContextNamespace, server, fails string, files ...string) {
 		t.Helper()
 		c := New(Options{Files: files, Context: context})
 		defer c.Close()
@@ -209,12 +209,12 @@ func TestKubeconfigOfPerson(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	absent := filepath.Join(dir, "absent")
-	f("", Place{"a", "team"}, "https://a.test", "", absent, names, rest)
-	f("b", Place{"b", "default"}, "https://b.test", "", names, rest)
-	f("c", Place{}, "", "there is no context c; use one of a, b", names, rest)
+	f("", ContextNamespace{"a", "team"}, "https://a.test", "", absent, names, rest)
+	f("b", ContextNamespace{"b", "default"}, "https://b.test", "", names, rest)
+	f("c", ContextNamespace{}, "", "there is no context c; use one of a, b", names, rest)
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	f("", Place{}, "", "there is no kubeconfig in "+absent, absent)
-	f("", Place{}, "", "read kubeconfig "+write("broken", "{"), filepath.Join(dir, "broken"))
+	f("", ContextNamespace{}, "", "there is no kubeconfig in "+absent, absent)
+	f("", ContextNamespace{}, "", "read kubeconfig "+write("broken", "{"), filepath.Join(dir, "broken"))
 }
 
 // A program that a kubeconfig names provides the credentials, as on managed clusters.

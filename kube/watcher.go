@@ -62,8 +62,8 @@ type Watcher struct {
 	Handler Handler
 	// Resync is the interval at which all objects are listed again even if no watch has failed. Zero means never.
 	Resync time.Duration
-	// From is the resource version of an earlier run from which Run watches. If it is empty, Run lists first.
-	From string
+	// StartVersion is the resource version of an earlier run from which Run watches. If it is empty, Run lists first.
+	StartVersion string
 	// Rewound is called before a list if the API server's version is older than a version that was read before, because
 	// its storage was restored from a backup. It may be nil.
 	Rewound func()
@@ -104,8 +104,8 @@ func (w *Watcher) State() State {
 
 // Run lists and watches until ctx ends. Before it returns, it waits for calls that are in progress.
 func (w *Watcher) Run(ctx context.Context) {
-	w.version, w.listed = w.From, w.Clock()
-	w.seen = VersionNumber(w.From)
+	w.version, w.listed = w.StartVersion, w.Clock()
+	w.seen = VersionNumber(w.StartVersion)
 	for ctx.Err() == nil {
 		began := w.Clock()
 		err := w.listAndWatch(ctx)

@@ -406,7 +406,7 @@ func TestFrom(t *testing.T) {
 			b.has(want)
 			require.Equal(b, lists, b.listed)
 		}, func(b *watching) {
-			b.w.From = fmt.Sprint(b.api.Version())
+			b.w.StartVersion = fmt.Sprint(b.api.Version())
 			b.put("b", "1")
 			if expire {
 				b.api.Expire()

@@ -19,11 +19,11 @@ type scratch struct {
 	fields lines.Fields
 	quotes lines.Quotes
 
-	blockMarks prefilter.Marks   // marks of the whole block, see prefilter
-	lineMarks  prefilter.Marks   // marks of a text that is not part of the block, see prefilter
-	found      []prefilter.Found // texts of the sieve that the line contains
+	blockMarks prefilter.Marks       // marks of the whole block, see prefilter
+	lineMarks  prefilter.Marks       // marks of a text that is not part of the block, see prefilter
+	found      []prefilter.FoundText // texts of the sieve that the line contains
 	// inField are the texts of the sieve that a field of a record contains.
-	inField []prefilter.Found
+	inField []prefilter.FoundText
 	marks   []uint64 // bit set of the parts to try; all bits are zero between lines
 	states  []condState
 	part    int32 // index of the part that is being tried
@@ -32,7 +32,7 @@ type scratch struct {
 	branches [][]int32
 	places   []int // first positions of the texts of a condition
 
-	complaint []prefilter.Found // complaint words that the line contains
+	complaint []prefilter.FoundText // complaint words that the line contains
 
 	values  [][]byte // values of one hit
 	buffers [][]byte // buffers for values that consist of several pieces
@@ -185,7 +185,7 @@ func (pt *part) holds(sc *scratch, text []byte) bool {
 // saysText reports whether a text of the current part, by which the sieve found the part, is in one of the voices.
 func (sc *scratch) saysText(voices lines.Voice) bool {
 	v := sc.run.sieve
-	return voices == everyVoice || slices.ContainsFunc(sc.found, func(t prefilter.Found) bool {
+	return voices == everyVoice || slices.ContainsFunc(sc.found, func(t prefilter.FoundText) bool {
 		return slices.Contains(v.users[t.Text], sc.part) && sc.quotes.HasVoice(t.At, t.At+len(v.texts[t.Text].Text), voices)
 	})
 }
@@ -217,7 +217,7 @@ func (r *run) tryPart(pt *part, l *line) {
 	if pt.meter.isQuarantined() {
 		return
 	}
-	if a := findAlone(l.alone, pt); a != nil && !a.isTriedOnWhole() {
+	if a := findAlone(l.aloneHits, pt); a != nil && !a.isTriedOnWhole() {
 		return
 	}
 	defer func() {

@@ -37,7 +37,7 @@ type LabelExplanation struct {
 	Condition string `json:"condition"` // condition as the rule states it
 	Value     string `json:"value"`
 	Stated    bool   `json:"stated"`
-	Held      bool   `json:"held"`
+	IsMet     bool   `json:"held"`
 }
 
 // PartExplanation is the result of one matcher of the rule.
@@ -48,21 +48,21 @@ type PartExplanation struct {
 	// `from`. It is empty if the part has none.
 	Selected   bool               `json:"selected"`
 	Labels     []LabelExplanation `json:"labels,omitempty"`
-	Held       bool               `json:"held"`
+	IsMet      bool               `json:"held"`
 	Conditions []Condition        `json:"conditions"`
 	// Values are the values that a hit of the part would have.
 	Values []NamedValue `json:"values,omitempty"`
 }
 
 // Matches reports whether the line is a hit of the part.
-func (p PartExplanation) Matches() bool { return p.Selected && p.Held }
+func (p PartExplanation) Matches() bool { return p.Selected && p.IsMet }
 
 // Condition is the result of one requirement of a matcher.
 type Condition struct {
 	Kind     string       `json:"kind"` // contains, regex, field, any, branch or not
 	Want     string       `json:"want,omitempty"`
 	Got      string       `json:"got,omitempty"` // text that matched, or the value of the field
-	Held     bool         `json:"held"`
+	IsMet    bool         `json:"held"`
 	Captures []NamedValue `json:"captures,omitempty"`
 	Hint     string       `json:"hint,omitempty"` // reason why the condition does not hold although it nearly does
 	// Conditions are the requirements inside any, branch or not.
@@ -71,9 +71,9 @@ type Condition struct {
 
 // NamedValue is a value with its origin, which is "capture", "label" or "field".
 type NamedValue struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-	From  string `json:"from,omitempty"`
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Source string `json:"from,omitempty"`
 }
 
 // Explain reports why a physical line of a stream matches a rule or not. It recognizes an
@@ -109,7 +109,7 @@ func (x *explainer) explainSelector(from rules.Selector) []LabelExplanation {
 	var out []LabelExplanation
 	for _, m := range from.Matchers() {
 		v, stated := x.labels[m.Name]
-		out = append(out, LabelExplanation{Condition: m.String(), Value: v, Stated: stated, Held: !stated || m.Matches(v)})
+		out = append(out, LabelExplanation{Condition: m.String(), Value: v, Stated: stated, IsMet: !stated || m.Matches(v)})
 	}
 	return out
 }
@@ -121,19 +121,19 @@ func (x *explainer) explainPart(role Part, m *rules.Matcher) PartExplanation {
 		p.Labels = x.explainSelector(from)
 	}
 	captures := map[string]string{}
-	if p.Conditions, p.Held = x.explainConditions(m, role.defaultIn(), false, false, captures); !p.Held {
+	if p.Conditions, p.IsMet = x.explainConditions(m, role.defaultIn(), false, false, captures); !p.IsMet {
 		return p
 	}
 	for _, name := range x.rule.CapturedNames {
-		v := NamedValue{Name: name, Value: captures[name], From: "capture"}
+		v := NamedValue{Name: name, Value: captures[name], Source: "capture"}
 		if v.Value == "" {
-			v.Value, v.From = x.labels[name], "label"
+			v.Value, v.Source = x.labels[name], "label"
 		}
 		if v.Value == "" {
-			v.Value, v.From = string(streamField(&x.fields, from, name, true)), "field"
+			v.Value, v.Source = string(streamField(&x.fields, from, name, true)), "field"
 		}
 		if v.Value == "" {
-			v.From = ""
+			v.Source = ""
 		}
 		p.Values = append(p.Values, v)
 	}
@@ -157,30 +157,30 @@ func (x *explainer) explainConditions(m *rules.Matcher, in rules.In, said, besid
 	}
 	for _, f := range m.Fields {
 		c := x.explainField(f)
-		if _, said := x.fields.LookupSaid(f.Name, &x.quotes); c.Held && voices != everyVoice && !said {
-			c.Held, c.Hint = false, "it occurs only in quoted text of another program"
+		if _, said := x.fields.LookupSaid(f.Name, &x.quotes); c.IsMet && voices != everyVoice && !said {
+			c.IsMet, c.Hint = false, "it occurs only in quoted text of another program"
 		}
 		out = append(out, c)
 	}
 	held = true
 	for _, c := range out {
-		held = held && c.Held
+		held = held && c.IsMet
 		for _, v := range c.Captures {
 			addCapture(captures, v.Name, v.Value)
 		}
 	}
 	if len(m.Any) > 0 {
 		c := x.explainAny(m.Any, in, said, beside || hasTexts(m), captures)
-		out, held = append(out, c), held && c.Held
+		out, held = append(out, c), held && c.IsMet
 	} else if held && !said {
 		held = false
 		for i := range out {
-			out[i].Held, out[i].Hint = false, cmp.Or(out[i].Hint, "it is only a name in quoted text of another program")
+			out[i].IsMet, out[i].Hint = false, cmp.Or(out[i].Hint, "it is only a name in quoted text of another program")
 		}
 	}
 	if m.Not != nil {
 		inner, found := x.explainConditions(m.Not, rules.InAnywhere, false, false, map[string]string{})
-		out = append(out, Condition{Kind: "not", Held: !found, Conditions: inner})
+		out = append(out, Condition{Kind: "not", IsMet: !found, Conditions: inner})
 		held = held && !found
 	}
 	return out, held
@@ -195,14 +195,14 @@ func addCapture(captures map[string]string, name, value string) {
 func (x *explainer) explainContains(text string, voices lines.Voice) (c Condition, said bool) {
 	c = Condition{Kind: "contains", Want: text}
 	needle := literals.NewNeedle(literals.Text{Text: text})
-	c.Held, said = findText(&needle, x.line, needle.Index(x.line), &x.quotes, voices)
+	c.IsMet, said = findText(&needle, x.line, needle.Index(x.line), &x.quotes, voices)
 	if k := needle.Index(x.line); !said && k >= 0 {
 		c.Hint = x.describePlace(k, k+len(text))
 	}
-	if k := strings.Index(strings.ToLower(string(x.line)), strings.ToLower(text)); !c.Held && c.Hint == "" && k >= 0 {
+	if k := strings.Index(strings.ToLower(string(x.line)), strings.ToLower(text)); !c.IsMet && c.Hint == "" && k >= 0 {
 		c.Hint = "the line has it, but upper and lower case differ"
 	}
-	if quoted := strings.ReplaceAll(text, `"`, `\"`); !c.Held && c.Hint == "" && quoted != text && bytes.Contains(x.line, []byte(quoted)) {
+	if quoted := strings.ReplaceAll(text, `"`, `\"`); !c.IsMet && c.Hint == "" && quoted != text && bytes.Contains(x.line, []byte(quoted)) {
 		c.Hint = `the line has it with its quotes escaped: \"`
 	}
 	return c, said
@@ -231,7 +231,7 @@ func (x *explainer) explainRegex(re *literals.Expression, voices lines.Voice, wh
 	c := Condition{Kind: "regex", Want: re.String()}
 	if whole {
 		c.searchRegex(re.Regexp(), x.line)
-		said = c.Held
+		said = c.IsMet
 	} else {
 		m := findExpression(re, x.line, &x.quotes, voices, said)
 		if texts := soughtTexts(re); texts != nil { // an expression that only searches for these texts
@@ -248,7 +248,7 @@ func (x *explainer) explainRegex(re *literals.Expression, voices lines.Voice, wh
 			c.Hint = fmt.Sprintf("of %q: %s", x.line[m.unsaid[0]:m.unsaid[1]], x.describePlace(m.unsaid[0], m.unsaid[1]))
 		}
 	}
-	if !c.Held && c.Hint == "" {
+	if !c.IsMet && c.Hint == "" {
 		if any, err := regexp.Compile("(?i)" + re.String()); err == nil && any.Match(x.line) {
 			c.Hint = "it matches if upper and lower case are ignored"
 		}
@@ -263,13 +263,13 @@ func (c *Condition) searchRegex(re *regexp.Regexp, in []byte) {
 }
 
 func (c *Condition) noteMatch(names []string, in []byte, loc []int) {
-	c.Held = true
+	c.IsMet = true
 	if c.Got == "" {
 		c.Got = string(in[loc[0]:loc[1]])
 	}
 	for i, name := range names {
 		if name != "" && loc[2*i] < loc[2*i+1] {
-			c.Captures = append(c.Captures, NamedValue{Name: name, Value: string(in[loc[2*i]:loc[2*i+1]]), From: "capture"})
+			c.Captures = append(c.Captures, NamedValue{Name: name, Value: string(in[loc[2*i]:loc[2*i+1]]), Source: "capture"})
 		}
 	}
 }
@@ -291,7 +291,7 @@ func (x *explainer) explainField(f rules.Field) Condition {
 	}
 	c.Got = string(v)
 	if f.Regex == nil {
-		c.Held = c.Got == f.Value
+		c.IsMet = c.Got == f.Value
 	} else {
 		c.searchRegex(f.Regex.Regexp(), v)
 	}
@@ -305,9 +305,9 @@ func (x *explainer) explainAny(branches []rules.Matcher, in rules.In, said, besi
 		own := map[string]string{}
 		inner, held := x.explainConditions(&branches[i], in, said, beside, own)
 		held = held && (said || !isUnsure(placeVoices(branches[i].In.Within(in)), placeVoices(in), beside))
-		c.Conditions = append(c.Conditions, Condition{Kind: "branch", Held: held, Conditions: inner})
-		if held && !c.Held {
-			c.Held = true
+		c.Conditions = append(c.Conditions, Condition{Kind: "branch", IsMet: held, Conditions: inner})
+		if held && !c.IsMet {
+			c.IsMet = true
 			for name, value := range own {
 				addCapture(captures, name, value)
 			}
@@ -370,16 +370,16 @@ func (t *explanationText) writeSelector(depth int, all []LabelExplanation) {
 		note := ""
 		if !l.Stated {
 			note = " (the label is not stated, which satisfies it)"
-		} else if !l.Held {
+		} else if !l.IsMet {
 			note = fmt.Sprintf(" (it is %q)", l.Value)
 		}
-		t.writeMark(depth+1, l.Held, l.Condition+note)
+		t.writeMark(depth+1, l.IsMet, l.Condition+note)
 	}
 }
 
 func (t *explanationText) writePart(p PartExplanation) {
 	verdict := "does not hold"
-	if p.Held {
+	if p.IsMet {
 		verdict = "holds"
 	}
 	if p.Labels != nil && !p.Selected {
@@ -405,7 +405,7 @@ func (t *explanationText) writeConditions(depth int, all []Condition) {
 			text += " " + c.Want
 		}
 		var notes []string
-		if c.Kind == "field" && c.Got != "" && !c.Held {
+		if c.Kind == "field" && c.Got != "" && !c.IsMet {
 			notes = append(notes, fmt.Sprintf("it is %q", c.Got))
 		}
 		if c.Hint != "" {
@@ -414,7 +414,7 @@ func (t *explanationText) writeConditions(depth int, all []Condition) {
 		if len(notes) > 0 {
 			text += " (" + strings.Join(notes, "; ") + ")"
 		}
-		t.writeMark(depth, c.Held, text)
+		t.writeMark(depth, c.IsMet, text)
 		t.writeConditions(depth+1, c.Conditions)
 	}
 }
@@ -427,10 +427,10 @@ func (t *explanationText) writeValues(all []NamedValue, origin bool) {
 		switch {
 		case !origin:
 			t.writeLine(2, "%s = %q", v.Name, v.Value)
-		case v.From == "":
+		case v.Source == "":
 			t.writeLine(2, "%s has no value", v.Name)
 		default:
-			t.writeLine(2, "%s = %q (%s)", v.Name, v.Value, v.From)
+			t.writeLine(2, "%s = %q (%s)", v.Name, v.Value, v.Source)
 		}
 	}
 }

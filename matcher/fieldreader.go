@@ -16,7 +16,7 @@ func (r *FieldReader) All() []NamedValue { return allFields(&r.Fields) }
 
 func allFields(f *lines.Fields) (out []NamedValue) {
 	for name, value := range f.All() {
-		out = append(out, NamedValue{Name: name, Value: value, From: "field"})
+		out = append(out, NamedValue{Name: name, Value: value, Source: "field"})
 	}
 	return out
 }

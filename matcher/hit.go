@@ -57,9 +57,9 @@ type Hit struct {
 	Time     time.Time
 	TextTime bool
 	Untimed  bool
-	// Moved is Time minus the timestamp of the line. It is not zero if the clock that wrote the timestamp was set since
+	// ClockShift is Time minus the timestamp of the line. It is not zero if the clock that wrote the timestamp was set since
 	// then.
-	Moved time.Duration
+	ClockShift time.Duration
 	// Line is the text without its envelope and without a trailing CR, truncated at
 	// MaxLine.
 	Line string

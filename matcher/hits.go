@@ -14,13 +14,13 @@ import (
 // line is a logical line or a record for which a part is tried. The first hit computes the values that all its hits
 // share.
 type line struct {
-	text  []byte
-	at    moment
-	str   string
-	id    uint64 // fingerprint; zero if it is not computed yet
-	made  bool
-	lines []line     // lines of a klog block
-	alone []aloneHit // hits of single lines of a panic
+	text      []byte
+	at        moment
+	str       string
+	id        uint64 // fingerprint; zero if it is not computed yet
+	made      bool
+	lines     []line     // lines of a klog block
+	aloneHits []aloneHit // hits of single lines of a panic
 }
 
 func (r *run) addHit(pt *part, l *line) {
@@ -34,7 +34,7 @@ func (r *run) addHit(pt *part, l *line) {
 		}
 	}
 	values, at, id := r.captureValues(pt, l), l.at, l.id
-	if a := findAlone(l.alone, pt); a != nil {
+	if a := findAlone(l.aloneHits, pt); a != nil {
 		at, id = a.at, ^a.id
 		copy(values, a.key)
 	}
@@ -152,16 +152,16 @@ func hashLabels(labels Labels, ignored []string) uint64 {
 // maxSame is the maximum number of different lines with the same time whose repetitions are counted.
 const maxSame = 4096
 
-// same counts equal lines with the same time, because some container runtimes give the same time to all lines that they
+// sameTimeLines counts equal lines with the same time, because some container runtimes give the same time to all lines that they
 // read at once. It holds the lines with hits of the newest time.
-type same struct {
+type sameTimeLines struct {
 	at    int64 // nanoseconds since 1970; zero if there was no line yet
 	newer int64 // place of the newest line
-	first equal
-	more  map[uint64]equal // all lines by fingerprint; nil if there is only one
+	first equalLine
+	more  map[uint64]equalLine // all lines by fingerprint; nil if there is only one
 }
 
-type equal struct {
+type equalLine struct {
 	id    uint64
 	place int64 // place of the newest equal line
 	n     uint32
@@ -174,9 +174,9 @@ func (s *Stream) SetOffset(offset int64) { s.base, s.placed = offset-s.counters.
 
 // countEqual returns the number of equal lines of the same time before the line at place. If place is before the newest
 // line, the log is being read again and the count restarts.
-func (g *same) countEqual(t int64, id uint64, place int64) uint32 {
+func (g *sameTimeLines) countEqual(t int64, id uint64, place int64) uint32 {
 	if g.at != t || place < g.newer {
-		*g = same{at: t, newer: place, first: equal{id: id, place: place}}
+		*g = sameTimeLines{at: t, newer: place, first: equalLine{id: id, place: place}}
 		return 0
 	}
 	g.newer = place
@@ -188,7 +188,7 @@ func (g *same) countEqual(t int64, id uint64, place int64) uint32 {
 	case !known && len(g.more) >= maxSame:
 		return 0
 	case !known:
-		e = equal{id: id, place: place}
+		e = equalLine{id: id, place: place}
 	case place > e.place:
 		e.place, e.n = place, e.n+1
 	}
@@ -197,7 +197,7 @@ func (g *same) countEqual(t int64, id uint64, place int64) uint32 {
 		return e.n
 	}
 	if g.more == nil {
-		g.more = map[uint64]equal{}
+		g.more = map[uint64]equalLine{}
 	}
 	g.more[id] = e
 	return e.n

@@ -2,8 +2,8 @@ package matcher
 
 import "crowsnest/matcher/internal/lines"
 
-// pending is a logical line of stdout or stderr of which only some physical lines were read.
-type pending struct {
+// pendingLine is a logical line of stdout or stderr of which only some physical lines were read.
+type pendingLine struct {
 	buf   []byte // text, at most MaxLine+1 bytes; later bytes are not matched
 	size  int    // total size of the parts in bytes
 	parts int64  // number of physical lines; zero if there is no pending line
@@ -27,7 +27,7 @@ func (r *run) addPart(k int, e lines.Envelope, m moment, start int64) {
 		if r.s.records[1-k] != nil {
 			start = r.s.resumeAt(k, start)
 		}
-		*o = pending{buf: r.sc.takeBuffer(), start: start, at: r.resolveTime(m)}
+		*o = pendingLine{buf: r.sc.takeBuffer(), start: start, at: r.resolveTime(m)}
 	}
 	o.parts++
 	o.size += len(e.Text)
@@ -48,5 +48,5 @@ func (r *run) completeLine(k int) {
 	at.parts = o.parts
 	r.acceptLine(k, text, at)
 	r.sc.giveBuffer(o.buf)
-	*o = pending{}
+	*o = pendingLine{}
 }

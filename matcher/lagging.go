@@ -18,9 +18,9 @@ const MaxLagging = 64
 type LaggingStream struct {
 	// Labels identify the stream. Nil means any stream of the source.
 	Labels Labels `json:"labels,omitempty"`
-	// Unknown lists the names of labels whose values are unknown.
-	Unknown  []string  `json:"unknown,omitempty"`
-	ReadUpTo time.Time `json:"read_up_to"`
+	// UnknownLabels lists the names of labels whose values are unknown.
+	UnknownLabels []string  `json:"unknown,omitempty"`
+	ReadUpTo      time.Time `json:"read_up_to"`
 }
 
 // String returns the name of the log for people, which is namespace/pod/container or the path of the file.
@@ -98,7 +98,7 @@ func mergeLagging(all []LaggingStream) LaggingStream {
 	out := LaggingStream{Labels: maps.Clone(all[0].Labels), ReadUpTo: earliestReadUpTo(all)}
 	unknown := map[string]bool{}
 	for _, s := range all {
-		for _, name := range s.Unknown {
+		for _, name := range s.UnknownLabels {
 			unknown[name] = true
 		}
 		for _, labels := range []Labels{s.Labels, all[0].Labels} {
@@ -109,7 +109,7 @@ func mergeLagging(all []LaggingStream) LaggingStream {
 	}
 	maps.DeleteFunc(unknown, func(_ string, is bool) bool { return !is })
 	maps.DeleteFunc(out.Labels, func(name, _ string) bool { return unknown[name] })
-	out.Unknown = slices.Sorted(maps.Keys(unknown))
+	out.UnknownLabels = slices.Sorted(maps.Keys(unknown))
 	return out
 }
 

@@ -12,8 +12,8 @@ func TestBoundLagging(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	stream := func(namespace string, i int) LaggingStream {
 		return LaggingStream{
-			Labels:  Labels{"cluster": "lab", "namespace": namespace, "pod": fmt.Sprintf("pod-%03d", i), "container": "c"},
-			Unknown: []string{"filename"}, ReadUpTo: start.Add(-time.Duration(i) * time.Second),
+			Labels:        Labels{"cluster": "lab", "namespace": namespace, "pod": fmt.Sprintf("pod-%03d", i), "container": "c"},
+			UnknownLabels: []string{"filename"}, ReadUpTo: start.Add(-time.Duration(i) * time.Second),
 		}
 	}
 	var all []LaggingStream
@@ -25,7 +25,7 @@ func TestBoundLagging(t *testing.T) {
 		all = append(all, stream("many", i))
 	}
 	many := LaggingStream{
-		Labels: Labels{"cluster": "lab", "namespace": "many", "container": "c"}, Unknown: []string{"filename", "pod"},
+		Labels: Labels{"cluster": "lab", "namespace": "many", "container": "c"}, UnknownLabels: []string{"filename", "pod"},
 		ReadUpTo: start.Add(-(MaxLagging - 1) * time.Second),
 	}
 	require.Equal(t, append(all[:3:3], many), BoundLagging(all), "a namespace stands for its streams")

@@ -82,10 +82,10 @@ func maxTry(r *rules.Rule, length int) time.Duration {
 // Cost is the time spent evaluating one rule.
 type Cost struct {
 	Rule *rules.Rule
-	// Tries is the number of evaluations of the rule's parts on lines, and Spent is the time that they took. Both are
+	// Evaluations is the number of evaluations of the rule's parts on lines, and Spent is the time that they took. Both are
 	// estimates from samples and never decrease.
-	Tries int64
-	Spent time.Duration
+	Evaluations int64
+	Spent       time.Duration
 }
 
 // Costs returns the cost of each rule so far, in the order of the rules. All costs are zero unless the program is from
@@ -93,7 +93,7 @@ type Cost struct {
 func (p *Program) Costs() []Cost {
 	out := make([]Cost, len(p.rules))
 	for i, r := range p.rules {
-		out[i] = Cost{Rule: r, Tries: p.meters[i].tries.Load(), Spent: time.Duration(p.meters[i].spent.Load())}
+		out[i] = Cost{Rule: r, Evaluations: p.meters[i].tries.Load(), Spent: time.Duration(p.meters[i].spent.Load())}
 	}
 	return out
 }

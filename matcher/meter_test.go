@@ -96,7 +96,7 @@ func TestCosts(t *testing.T) {
 			p.Scan(s, block, arrival)
 		}
 		require.InEpsilon(t, want, p.Costs()[0].Spent, 0.15)
-		require.InEpsilon(t, lines, p.Costs()[0].Tries, 0.15)
+		require.InEpsilon(t, lines, p.Costs()[0].Evaluations, 0.15)
 		require.LessOrEqual(t, float64(w.looks), mostLooks*float64(lines))
 	}
 	const n = 100_000

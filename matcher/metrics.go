@@ -14,6 +14,6 @@ func Metrics(costs func() []Cost, least time.Duration) metric.Collector {
 	}
 	return metric.NewEach(read, []string{"rule"}, func(c Cost) []string { return []string{c.Rule.Alert} },
 		metric.Counter("rule_seconds_total", "Time spent evaluating the rule, estimated from samples.", func(c Cost) time.Duration { return c.Spent }),
-		metric.Counter("rule_tries_total", "Lines on which at least one part of the rule was tried, estimated from samples.", func(c Cost) int64 { return c.Tries }),
+		metric.Counter("rule_tries_total", "Lines on which at least one part of the rule was tried, estimated from samples.", func(c Cost) int64 { return c.Evaluations }),
 	)
 }

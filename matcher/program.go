@@ -40,7 +40,7 @@ type Program struct {
 	sample *sample
 	clock  func() time.Duration // stopwatch for costs; nil if costs are not measured
 
-	froms      []rules.Selector // distinct selectors of the parts
+	selectors  []rules.Selector // distinct selectors of the parts
 	namespaces *rules.Namespaces
 	// trusted are the namespaces whose lines infrastructure rules accept. It is set only for a program of CompileOpen,
 	// and otherwise nil.
@@ -61,7 +61,7 @@ type Program struct {
 type part struct {
 	rule      *rules.Rule
 	index     int // index of the rule in the program
-	from      int // index of its selector in Program.froms
+	from      int // index of its selector in Program.selectors
 	role      Part
 	condition *rules.Matcher
 	cond      *cond
@@ -139,9 +139,9 @@ func (p *Program) selectorOf(pt *part, known map[string]int) int {
 	text := from.String()
 	i, ok := known[text]
 	if !ok {
-		i = len(p.froms)
+		i = len(p.selectors)
 		known[text] = i
-		p.froms = append(p.froms, from)
+		p.selectors = append(p.selectors, from)
 	}
 	return i
 }

@@ -19,13 +19,13 @@ import (
 // for a single line that captures values is tried again on the whole text, because the stack shows where the program
 // panicked. This adds a second hit for the same line, with more captures.
 type record struct {
-	goPanic bool // whether the record is a Go panic, not a klog block
-	text    []byte
-	lines   []recordLine
-	start   int64 // offset of the first line in the stream
-	parts   int64 // number of physical lines that are not matched yet
-	read    int   // number of lines, including lines for which there was no room
-	alone   []aloneHit
+	goPanic   bool // whether the record is a Go panic, not a klog block
+	text      []byte
+	lines     []recordLine
+	start     int64 // offset of the first line in the stream
+	parts     int64 // number of physical lines that are not matched yet
+	read      int   // number of lines, including lines for which there was no room
+	aloneHits []aloneHit
 }
 
 // aloneHit is the newest hit of a single line of a panic for one part of a rule.
@@ -173,10 +173,10 @@ func (r *run) extendRecord(k int, text []byte, m moment, last bool) {
 // noteAlone records that a single line of a panic satisfies a part. It copies the values, which are in the caller's
 // memory.
 func (rec *record) noteAlone(pt *part, l *line, values []string) {
-	a := findAlone(rec.alone, pt)
+	a := findAlone(rec.aloneHits, pt)
 	if a == nil {
-		rec.alone = append(rec.alone, aloneHit{part: pt})
-		a = &rec.alone[len(rec.alone)-1]
+		rec.aloneHits = append(rec.aloneHits, aloneHit{part: pt})
+		a = &rec.aloneHits[len(rec.aloneHits)-1]
 	}
 	a.at, a.id = l.at, l.id
 	if a.isTriedOnWhole() {
@@ -221,14 +221,14 @@ func (r *run) endRecord(k int) {
 	if (!rec.goPanic || len(rec.lines) > 1) && r.markParts(rec.text) {
 		r.tryRecord(rec)
 	}
-	if r.watch && len(rec.alone) == 0 && !r.hitSince(before) {
+	if r.watch && len(rec.aloneHits) == 0 && !r.hitSince(before) {
 		r.keepComplaint(rec.text, first.at)
 	}
 }
 
 func (r *run) tryRecord(rec *record) {
 	first := rec.lines[0]
-	l := line{text: rec.text, at: first.at, id: first.id, alone: rec.alone}
+	l := line{text: rec.text, at: first.at, id: first.id, aloneHits: rec.aloneHits}
 	if len(rec.lines) > 1 && !rec.goPanic {
 		l.lines = make([]line, len(rec.lines))
 	}

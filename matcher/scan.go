@@ -116,7 +116,7 @@ func (s *Stream) skipBlock(block []byte) {
 func (s *Stream) dropIncomplete() {
 	for i := range s.open {
 		s.counters.Evaluated += s.open[i].parts
-		s.open[i] = pending{}
+		s.open[i] = pendingLine{}
 		if rec := s.records[i]; rec != nil {
 			s.counters.Evaluated += rec.parts
 			s.records[i] = nil

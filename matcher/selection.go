@@ -43,8 +43,8 @@ func (s *Stream) chooseRules(p *Program) {
 func (p *Program) selection(labels Labels, opt StreamOptions) *selection {
 	chosen := make([]bool, len(p.parts))
 	key := make([]byte, (len(p.parts)+7)/8)
-	wanted := make([]bool, len(p.froms))
-	for i, from := range p.froms {
+	wanted := make([]bool, len(p.selectors))
+	for i, from := range p.selectors {
 		wanted[i] = opt.Lenient && from.MayMatch(labels) || from.Matches(labels, false)
 	}
 	trusted := p.trustsStream(labels, opt)

@@ -102,14 +102,14 @@ type Stream struct {
 
 	envelope Format // with FormatAuto, the format of the newest line that had an envelope
 	counters Counters
-	open     [2]pending  // unfinished lines of stdout and stderr
-	records  [2]*record  // unfinished records of stdout and stderr; nil if there is none
-	last     time.Time   // with TextTime, the time of the newest line that had a time; otherwise zero
-	hits     int         // number of hits of the last call, as an estimate for the next one
-	assumed  *assumption // assumption of a speculative stream; otherwise nil
-	base     int64       // offset in the log of the stream's first byte, if placed is set
+	open     [2]pendingLine // unfinished lines of stdout and stderr
+	records  [2]*record     // unfinished records of stdout and stderr; nil if there is none
+	last     time.Time      // with TextTime, the time of the newest line that had a time; otherwise zero
+	hits     int            // number of hits of the last call, as an estimate for the next one
+	assumed  *assumption    // assumption of a speculative stream; otherwise nil
+	base     int64          // offset in the log of the stream's first byte, if placed is set
 	placed   bool
-	same     same
+	same     sameTimeLines
 	note     any
 }
 

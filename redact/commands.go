@@ -49,7 +49,7 @@ func (t *commandReader) shortFlag(i, end int) span {
 	}
 	tool, found := programs[t.tool(i-1)]
 	if !found {
-		if !strings.Contains(t.before(i, 64), " -u ") {
+		if !strings.Contains(t.textBefore(i, 64), " -u ") {
 			return span{}
 		}
 		tool.spaced = "pP"
@@ -72,7 +72,7 @@ func (t *commandReader) shortFlag(i, end int) span {
 	case !found:
 	case has(tool.user):
 		p := span{at, t.run(at, unquotedBytes)}
-		if cut := strings.IndexAny(t.of(p), "%,:"); cut >= 0 {
+		if cut := strings.IndexAny(t.textOf(p), "%,:"); cut >= 0 {
 			return span{p.from + cut + 1, p.to}
 		}
 	case has(tool.spaced):
@@ -101,7 +101,7 @@ func (what operand) secret(t *scanner, i int) span {
 			return span{}
 		}
 		p := t.word(i)
-		text := t.of(p)
+		text := t.textOf(p)
 		switch {
 		case strings.HasPrefix(text, "-"), strings.HasPrefix(text, `\\`), len(text) == 2 && text[1] == ':', mechanisms[text]: // a flag, a network share or a drive
 		case what.skip > 0:
@@ -121,8 +121,8 @@ func (what operand) secret(t *scanner, i int) span {
 
 // sink matches a pipe into a program that reads a secret from its standard input. file matches a redirection to a file.
 var (
-	sink = lazily(`(?s)^[^|]{0,40}\|.*(?:stdin|sudo -S|kinit|cryptsetup|chpasswd|passphrase-fd|realm |wg |smbpasswd|vncpasswd|-pass|private-key|luks)`)
-	file = lazily(`^["'\\ ]*>[> ]*([^ "'\\\n;]+)`)
+	sink = lazyRegexp(`(?s)^[^|]{0,40}\|.*(?:stdin|sudo -S|kinit|cryptsetup|chpasswd|passphrase-fd|realm |wg |smbpasswd|vncpasswd|-pass|private-key|luks)`)
+	file = lazyRegexp(`^["'\\ ]*>[> ]*([^ "'\\\n;]+)`)
 )
 
 // echoed finds the secret that an echo command pipes into a program or writes to a file.
@@ -131,7 +131,7 @@ func (t *scanner) echoed(i int) span {
 		i += len("-n ")
 	}
 	p := t.word(i)
-	rest := t.from(p.to, 160)
+	rest := t.textFrom(p.to, 160)
 	if m := file().FindStringSubmatch(rest); m != nil && t.table.classify(m[1]) >= weakKey || sink().MatchString(rest) {
 		return p
 	}
@@ -140,14 +140,14 @@ func (t *scanner) echoed(i int) span {
 
 // quoteAfterKey finds the secret in PASSWORD 'x' or password "x". The opening quote is at quote.
 func (t *commandReader) quoteAfterKey(quote int) span {
-	i := t.back(quote, 32, escapes)
+	i := t.runStart(quote, 32, escapes)
 	if !isBlank(t.byteAt(i - 1)) {
 		return span{}
 	}
-	if !t.table.mayEnd(t.before(i, 2*maxSpaces)) {
+	if !t.table.mayEnd(t.textBefore(i, 2*maxSpaces)) {
 		return span{}
 	}
-	identified := strings.EqualFold(t.before(i, len(" BY ")), " BY ") && strings.Contains(strings.ToLower(t.before(i, 64)), "identified ")
+	identified := strings.EqualFold(t.textBefore(i, len(" BY ")), " BY ") && strings.Contains(strings.ToLower(t.textBefore(i, 64)), "identified ")
 	k := t.keyBefore(i)
 	if !identified && (k.class != strongKey || strings.Contains(t.name(k), " ")) {
 		return span{}
@@ -185,7 +185,7 @@ func (t *commandReader) flag(i int) span {
 	}
 	switch {
 	case k.class == maybeKey || k.class == authKey:
-	case k.class == weakKey || k.class == strongKey || k.class == headerKey, name == "value" && strings.Contains(t.before(i, 48), "assword"):
+	case k.class == weakKey || k.class == strongKey || k.class == headerKey, name == "value" && strings.Contains(t.textBefore(i, 48), "assword"):
 		k.class = strongKey
 	case strings.HasSuffix(name, "pin"):
 		return span{at, t.run(at, digitSet)}
@@ -197,11 +197,11 @@ func (t *commandReader) flag(i int) span {
 	return t.value(value{key: k, sep: '=', at: at})
 }
 
-var refusedValue = lazily(`(?:value|argument) ([\\"'` + "`" + `]*[^\s"'\\]+)[\\"']* for (?:flag )?[\\"']*$`)
+var refusedValue = lazyRegexp(`(?:value|argument) ([\\"'` + "`" + `]*[^\s"'\\]+)[\\"']* for (?:flag )?[\\"']*$`)
 
 // refused finds the value before the flag at i in a message such as: invalid value "x" for flag -token.
 func (t *commandReader) refused(i int) span {
-	before := t.before(i, maxKnown)
+	before := t.textBefore(i, maxKnown)
 	if m := refusedValue().FindStringSubmatchIndex(before); m != nil {
 		return t.quotedAt(i - len(before) + m[2])
 	}
@@ -218,7 +218,7 @@ func (t *commandReader) afterFlag(i int) (at int, found bool) {
 
 // userPassword returns the password in user:password.
 func (t *commandReader) userPassword(p span) span {
-	text := t.of(p)
+	text := t.textOf(p)
 	colon := strings.IndexByte(text, ':')
 	if colon <= 0 || smallNumber().MatchString(text[:colon]) || strings.HasPrefix(text[colon:], "://") {
 		return span{}

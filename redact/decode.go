@@ -33,8 +33,8 @@ func (sc *scanner) inner(s string) string {
 // codedBytes are the bytes of words that may be percent-encoded. urlPart matches the text between two separators of a
 // URL.
 var (
-	codedBytes = without(" \t\n\r\"'`\\)]}")
-	urlPart    = lazily(`[^?&=;,]+`)
+	codedBytes = classWithout(" \t\n\r\"'`\\)]}")
+	urlPart    = lazyRegexp(`[^?&=;,]+`)
 )
 
 // hideCoded hides the words of s that contain a percent-encoded secret. In each word it first checks the texts between

@@ -33,12 +33,12 @@ func appendLower(dst []byte, s string) []byte {
 }
 
 var (
-	errorPrefix = lazily(`^(?:(?:No)?(?:[A-Z]?[a-z]{2,}){1,5}|x509|oauth2|http2|tls|[a-z]+\.[A-Z][a-z]+|[a-z]+/[a-z]+):$`)
-	variable    = lazily(`^[A-Z]+(_[A-Z]+)+$`)
-	kindName    = lazily(`^(?:[A-Z][a-z]+){2,5}$`)
-	linePlace   = lazily(`^[0-9]{1,4}:[0-9]{1,4}:$`) // position of an error in a Go template, which follows the name of the template
-	objectName  = lazily(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z]([-a-z0-9]*[a-z0-9])?)+$`)
-	statusCode  = lazily(`^(?:[Ss]tatus_?[Cc]ode=)?[1-5][0-9][0-9]$`)
+	errorPrefix = lazyRegexp(`^(?:(?:No)?(?:[A-Z]?[a-z]{2,}){1,5}|x509|oauth2|http2|tls|[a-z]+\.[A-Z][a-z]+|[a-z]+/[a-z]+):$`)
+	variable    = lazyRegexp(`^[A-Z]+(_[A-Z]+)+$`)
+	kindName    = lazyRegexp(`^(?:[A-Z][a-z]+){2,5}$`)
+	linePlace   = lazyRegexp(`^[0-9]{1,4}:[0-9]{1,4}:$`) // position of an error in a Go template, which follows the name of the template
+	objectName  = lazyRegexp(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z]([-a-z0-9]*[a-z0-9])?)+$`)
+	statusCode  = lazyRegexp(`^(?:[Ss]tatus_?[Cc]ode=)?[1-5][0-9][0-9]$`)
 )
 
 // isProse reports whether the text after "token: " or "Secret: " is the rest of an error
@@ -52,7 +52,7 @@ func (t *valueReader) isProse(v value, p span) bool {
 	}
 	more := end+1 < len(s) && isBlank(s[end])
 	before := t.byteAt(v.key.from - 1)
-	previous, _ := lastWordOf(t.before(v.key.from, 24))
+	previous, _ := lastWordOf(t.textBefore(v.key.from, 24))
 	switch {
 	case v.sep == ':' && more && (isWord(text) || variable().MatchString(text) && isWord(t.wordAt(end+1))):
 		return true
@@ -83,17 +83,17 @@ func isName(s string) bool {
 }
 
 var (
-	notSet      = lazily(`(?i)^(?:nil|null|none|undefined|true|false|yes|no|<nil>|<none>|<unset>|<set>|<empty>|<omitted>|<hidden>|<masked>|<secret>|<redacted>|\[?redacted\]?|\(nil\)|\*+|x{3,}|-+|0xc[0-9a-f]{5,12}|\$\{[A-Za-z_][A-Za-z0-9_]*\}|\$\([A-Za-z_][A-Za-z0-9_]*\))$`)
-	filePath    = lazily(`^/(?:etc|var|run|home|root|tmp|opt|usr|mnt|secrets?|certs?|tls|pki|kubernetes)/[A-Za-z0-9_./-]*$|^/[A-Za-z0-9_./-]*\.(?:pem|key|crt|p12|jks|yaml|yml|json|conf|kubeconfig|txt)$`)
-	object      = lazily(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,250}[a-z0-9])?$`)
-	name        = lazily(`^[a-z0-9]([-.a-z0-9]{0,250}[a-z0-9])?$`)
-	wordOfName  = lazily(`^[a-z].*-[a-z]{2,20}(?:-|$)|^[a-z]{2,20}-`)
-	smallNumber = lazily(`^[0-9]{1,6}$`)
+	notSet      = lazyRegexp(`(?i)^(?:nil|null|none|undefined|true|false|yes|no|<nil>|<none>|<unset>|<set>|<empty>|<omitted>|<hidden>|<masked>|<secret>|<redacted>|\[?redacted\]?|\(nil\)|\*+|x{3,}|-+|0xc[0-9a-f]{5,12}|\$\{[A-Za-z_][A-Za-z0-9_]*\}|\$\([A-Za-z_][A-Za-z0-9_]*\))$`)
+	filePath    = lazyRegexp(`^/(?:etc|var|run|home|root|tmp|opt|usr|mnt|secrets?|certs?|tls|pki|kubernetes)/[A-Za-z0-9_./-]*$|^/[A-Za-z0-9_./-]*\.(?:pem|key|crt|p12|jks|yaml|yml|json|conf|kubeconfig|txt)$`)
+	object      = lazyRegexp(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,250}[a-z0-9])?$`)
+	name        = lazyRegexp(`^[a-z0-9]([-.a-z0-9]{0,250}[a-z0-9])?$`)
+	wordOfName  = lazyRegexp(`^[a-z].*-[a-z]{2,20}(?:-|$)|^[a-z]{2,20}-`)
+	smallNumber = lazyRegexp(`^[0-9]{1,6}$`)
 )
 
 // exempt returns p, or an empty span if the text of p cannot be a secret.
 func (t *valueReader) exempt(v value, p span) span {
-	text := t.of(p)
+	text := t.textOf(p)
 	if text == "" || len(text) <= maxKnown && (isNotSet(clean.Unescape(text)) || text[0] == '/' && filePath().MatchString(text)) {
 		return span{}
 	}
@@ -135,20 +135,20 @@ func valueLooks(s string) bool {
 	if cut := strings.IndexAny(s, `\|`); cut > 0 {
 		s = s[:cut]
 	}
-	sh := shape.Of(s)
+	sh := shape.Measure(s)
 	return sh.Upper > 0 && sh.Lower > 0 && sh.Digit > 0 && looksChosen(s) || sh.Length >= shape.MinAnnounced && sh.IsSecret(true)
 }
 
 // isObject reports whether p is the name of a Kubernetes object, for a key such as secret or v1.Secret.
 func (t *valueReader) isObject(key string, p span) bool {
-	text := t.of(p)
+	text := t.textOf(p)
 	key = key[strings.LastIndexByte(key, '.')+1:]
 	isSecret := equalsAny(key, "secret", "secrets")
 	switch {
 	case len(text) > maxKnown:
 		return false
 	case refersToSecret(key):
-		return name().MatchString(text) && !shape.Of(text).IsSecret(true) && !shape.IsUUID(text)
+		return name().MatchString(text) && !shape.Measure(text).IsSecret(true) && !shape.IsUUID(text)
 	case object().MatchString(text):
 		return isSecret || isName(text[strings.IndexByte(text, '/')+1:])
 	}

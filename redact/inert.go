@@ -29,16 +29,16 @@ var (
 	mention = lazyre.New(`(?i)@(everyone|channel|here|all)\b`)
 )
 
-// Inert changes the text of a log line so that it cannot become a link, a mention or markup where it is shown. For
+// DefuseLinks changes the text of a log line so that it cannot become a link, a mention or markup where it is shown. For
 // example, https://host.tld becomes https[:]//host[.]tld, a@host.tld becomes a[@]host.tld, <br> becomes < br>, and a
 // backtick becomes a single quote. A bare host.tld is kept. It cannot be distinguished from the name of a node, an
 // image or an API group, and the target of such a link would be visible. Inert does not remove control characters;
 // Sanitise does. Inert does not change its own result.
-func Inert(s string) string {
+func DefuseLinks(s string) string {
 	if !strings.ContainsAny(s, "`:.]<@&") {
 		return s
 	}
-	s = Unmentioned(markdown.Replace(s))
+	s = DefuseMentions(markdown.Replace(s))
 	if strings.IndexByte(s, '<') >= 0 {
 		s = element.ReplaceAllStringFunc(s, func(m string) string {
 			if strings.HasSuffix(m, ">") {
@@ -61,9 +61,9 @@ func Inert(s string) string {
 	return opener.ReplaceAllString(s, "$1$2$4[$3$5]")
 }
 
-// Unmentioned changes text so that it can neither mention people in a chat nor hide the target of a link. Other links
+// DefuseMentions changes text so that it can neither mention people in a chat nor hide the target of a link. Other links
 // are kept.
-func Unmentioned(s string) string {
+func DefuseMentions(s string) string {
 	if strings.IndexByte(s, '<') >= 0 {
 		s = chatMarkup.ReplaceAllString(s, "< $1")
 	}

@@ -46,13 +46,13 @@ func (t *input) byteAt(i int) byte {
 	return t.s[i]
 }
 
-func (t *input) of(p span) string { return t.s[p.from:p.to] }
+func (t *input) textOf(p span) string { return t.s[p.from:p.to] }
 
-// before returns at most n bytes that end before i.
-func (t *input) before(i, n int) string { return t.s[max(0, i-n):i] }
+// textBefore returns at most n bytes that end before i.
+func (t *input) textBefore(i, n int) string { return t.s[max(0, i-n):i] }
 
-// from returns at most n bytes that start at i.
-func (t *input) from(i, n int) string { return t.s[i:min(len(t.s), i+n)] }
+// textFrom returns at most n bytes that start at i.
+func (t *input) textFrom(i, n int) string { return t.s[i:min(len(t.s), i+n)] }
 
 // run returns the end of the longest run of bytes in a set that starts at i.
 func (t *input) run(i int, in class) int { return t.runUpTo(i, len(t.s), in) }
@@ -67,8 +67,8 @@ func (t *input) runUpTo(i, n int, in class) int {
 	return i
 }
 
-// back returns the start of the run of bytes in a set that ends before i and has at most n bytes.
-func (t *input) back(i, n int, in class) int {
+// runStart returns the start of the run of bytes in a set that ends before i and has at most n bytes.
+func (t *input) runStart(i, n int, in class) int {
 	from := i
 	for from > 0 && i-from < n && in[t.s[from-1]] {
 		from--
@@ -212,7 +212,7 @@ func (t *input) trimBackslashes(from, end int) int {
 	if end == len(t.s) || !isQuote(t.s[end]) {
 		return end
 	}
-	return t.back(end, end-from, escapes)
+	return t.runStart(end, end-from, escapes)
 }
 
 func (t *input) isKeyAfter(i int) bool {
@@ -285,8 +285,8 @@ func newClass(list string) class {
 	return &set
 }
 
-// without returns the class of all bytes that are not in the list.
-func without(list string) class {
+// classWithout returns the class of all bytes that are not in the list.
+func classWithout(list string) class {
 	set := *newClass(list)
 	for c := range set {
 		set[c] = !set[c]
@@ -299,6 +299,6 @@ var (
 	letters, alnums, hexDigits, wordBytes, keyBytes     = newClass("A-Za-z"), newClass("0-9A-Za-z"), newClass("0-9A-Fa-f"), newClass("0-9A-Za-z_-"), newClass("0-9A-Za-z_.-")
 	glueBytes, hostBytes, seedBytes, tagBytes, tagWord  = newClass("A-Za-z_"), newClass("0-9A-Za-z.-"), newClass("a-z +"), newClass("0-9A-Za-z_.:-"), newClass("0-9A-Za-z_!-")
 	spacesAndCommas, blanksAndCommas, digitsAndBlanks   = newClass(" \t\n\r,"), newClass(" \t,"), newClass("0-9 \t")
-	quotesAndEscapes, unquotedBytes, urlBytes, userInfo = newClass("\"'`\\"), without(" \t\n\r\"'`"), without(" \t\n\r\"<>\\`"), without(" \t\n\r\"'`<>,;()[]{}|=/\\")
+	quotesAndEscapes, unquotedBytes, urlBytes, userInfo = newClass("\"'`\\"), classWithout(" \t\n\r\"'`"), classWithout(" \t\n\r\"<>\\`"), classWithout(" \t\n\r\"'`<>,;()[]{}|=/\\")
 	pathBytes                                           = newClass("0-9A-Za-z_./~-")
 )

@@ -39,7 +39,7 @@ const maxSpaces = 24
 
 // keyBefore reads the key that ends before i.
 func (t *keyReader) keyBefore(i int) key {
-	s, k := t.s, key{to: t.back(i, maxSpaces, blanks)}
+	s, k := t.s, key{to: t.runStart(i, maxSpaces, blanks)}
 	k.spaced = k.to < i
 	if k.to > 1 && s[k.to-1] == ']' && (isQuote(s[k.to-2]) || strings.HasPrefix(s[i:], "=>")) { // a key in brackets, as in ["password"] =
 		k.to--
@@ -51,7 +51,7 @@ func (t *keyReader) keyBefore(i int) key {
 			k.to--
 		}
 	}
-	k.from = t.back(k.to, maxKey, keyBytes)
+	k.from = t.runStart(k.to, maxKey, keyBytes)
 	if k.from >= 1 && s[k.from-1] == '\\' && k.from < k.to && strings.IndexByte("nrt", s[k.from]) >= 0 {
 		k.from++ // the letter belongs to an escaped line end
 	}
@@ -61,7 +61,7 @@ func (t *keyReader) keyBefore(i int) key {
 	case k.class == noKey && equalsAny(name, "value", "content", "plain", "plaintext", "raw"): // the name of the value is in a neighbouring key, or is the key of the surrounding object
 		k.class = max(t.classOfName(k), t.classOfParent(k))
 	case k.class == noKey && strings.EqualFold(name, "community"):
-		if word, _ := lastWordOf(strings.TrimRight(t.before(k.from, 16), "\\n \n")); word.String() == "snmp" || word.String() == "auth" {
+		if word, _ := lastWordOf(strings.TrimRight(t.textBefore(k.from, 16), "\\n \n")); word.String() == "snmp" || word.String() == "auth" {
 			k.class = strongKey
 		}
 	case k.class == noKey && k.quoted && partsOfJWK[name] && t.jwk.ask(func() bool { return strings.Contains(s, "kty") }):
@@ -84,11 +84,11 @@ func equalsAny(s string, words ...string) bool {
 // Otherwise it returns k.
 func (t *keyReader) phrase(k key) key {
 	s := t.s
-	end := t.back(k.to, 4, digitsAndBlanks)
+	end := t.runStart(k.to, 4, digitsAndBlanks)
 	if end < 5 || s[end-1]|0x20 != 'y' || !strings.EqualFold(s[end-3:end], "key") || !isBlank(s[end-4]) || !isAlnum(s[end-5]) {
 		return k
 	}
-	from := t.back(end-4, maxKey-(k.to-end+4), alnums)
+	from := t.runStart(end-4, maxKey-(k.to-end+4), alnums)
 	if c := t.table.classify(s[from:k.to]); c == strongKey && !strings.EqualFold(s[from:end-4], "insert") {
 		k.from, k.class = from, c
 	}
@@ -98,7 +98,7 @@ func (t *keyReader) phrase(k key) key {
 // classOfParent returns the class of the key whose value is the object that contains k, as in
 // {"password":{"value":"x"}}.
 func (t *keyReader) classOfParent(k key) keyClass {
-	window := t.before(k.from, 2*maxKey)
+	window := t.textBefore(k.from, 2*maxKey)
 	open := strings.LastIndexAny(window, "{}[]")
 	if open < 0 {
 		return noKey
@@ -113,13 +113,13 @@ func (t *keyReader) classOfParent(k key) keyClass {
 // classOfName returns the class for a key such as "value" whose name is in the preceding member, as in
 // {"name":"DB_PASSWORD","value":"x"}.
 func (t *keyReader) classOfName(k key) keyClass {
-	window := t.before(k.from, 2*maxKey)
+	window := t.textBefore(k.from, 2*maxKey)
 	for n := -1; n != len(window); { // repeated, because line ends may be escaped
 		n = len(window)
 		window = strings.TrimSuffix(strings.TrimSuffix(strings.TrimRight(window, "\"'\\,; \t\r\n"), `\n`), `\r`)
 	}
 	in := input{s: window}
-	name := window[in.back(len(window), len(window), pathBytes):]
+	name := window[in.runStart(len(window), len(window), pathBytes):]
 	if strings.HasPrefix(name, "/stringData/") { // a path in a patch of a Secret
 		return strongKey
 	}

@@ -45,7 +45,7 @@ func lookFrom(sc *scanner, i int) span {
 	if end == len(sc.s) || end-i > maxKey/2 {
 		return span{}
 	}
-	l := lookAhead{sc: sc, key: key{from: sc.back(i, maxKey, keyBytes), to: end}, at: end}
+	l := lookAhead{sc: sc, key: key{from: sc.runStart(i, maxKey, keyBytes), to: end}, at: end}
 	if cut := strings.IndexByte(sc.s[i:end], '.'); cut > 0 && sc.s[end] == '(' { // a method of the secret, as in password.equals(x)
 		l.key.to = i + cut
 	}
@@ -58,7 +58,7 @@ func lookFrom(sc *scanner, i int) span {
 	}
 	l.name = sc.s[l.key.from:l.key.to]
 	l.key.quoted = isQuote(sc.byteAt(sc.runUpTo(l.key.to, 16, escapes)))
-	before, rest := lastWordOf(sc.before(l.key.from, 48))
+	before, rest := lastWordOf(sc.textBefore(l.key.from, 48))
 	second, rest := lastWordOf(rest)
 	third, _ := lastWordOf(rest)
 	login := second.String() == "login" || second.String() == "user"
@@ -75,7 +75,7 @@ func (l *lookAhead) classify() {
 	if k.class == strongKey || !isBlank(sc.byteAt(k.from-1)) {
 		return
 	}
-	if from := sc.back(k.from-1, maxKey/2, keyBytes); from < k.from-1 && sc.table.classify(sc.s[from:k.to]) == strongKey {
+	if from := sc.runStart(k.from-1, maxKey/2, keyBytes); from < k.from-1 && sc.table.classify(sc.s[from:k.to]) == strongKey {
 		k.from, k.class = from, strongKey
 	}
 }
@@ -91,7 +91,7 @@ func (l *lookAhead) value() span {
 		p := l.candidate()
 		judged := !l.sep || l.other || l.newline || l.isInside
 		switch {
-		case judged && !l.owner && l.isSecret(p), judged && l.owner && judge(l.sc.of(p)) == patternless:
+		case judged && !l.owner && l.isSecret(p), judged && l.owner && judge(l.sc.textOf(p)) == patternless:
 			if found.empty() {
 				found.from = p.from
 			}
@@ -110,7 +110,7 @@ func (l *lookAhead) value() span {
 
 // changes reports whether the text at i, after a value, announces another value that replaces it.
 func (l *lookAhead) changes(i int) bool {
-	rest := strings.TrimLeft(l.sc.from(i, 24), `"'\ ,;`)
+	rest := strings.TrimLeft(l.sc.textFrom(i, 24), `"'\ ,;`)
 	n := 0
 	for n < len(rest) && isLetter(rest[n]) {
 		n++
@@ -126,14 +126,14 @@ func (l *lookAhead) candidate() span {
 	if strings.HasPrefix(l.sc.s[l.at:], Mask) {
 		return span{l.at, l.at + len(Mask)}
 	}
-	t := input{s: l.sc.from(0, min(len(l.sc.s), l.at+maxValue))}
+	t := input{s: l.sc.textFrom(0, min(len(l.sc.s), l.at+maxValue))}
 	if isQuote(t.byteAt(l.at)) {
-		l.at = t.back(l.at, 16, escapes)
+		l.at = t.runStart(l.at, 16, escapes)
 	}
 	p := t.word(l.at)
 	l.sc.steps += p.to - l.at
 	if !isQuote(t.byteAt(p.from - 1)) {
-		if cut := strings.IndexAny(t.of(p), "<|\\\"'`"); cut > 0 {
+		if cut := strings.IndexAny(t.textOf(p), "<|\\\"'`"); cut > 0 {
 			p.to = p.from + cut
 		}
 		for p.to > p.from && strings.IndexByte(".:!?)>", t.s[p.to-1]) >= 0 {
@@ -146,7 +146,7 @@ func (l *lookAhead) candidate() span {
 // isSecret reports whether a value is a secret. The name and the glue determine how much the value must look like a
 // secret.
 func (l *lookAhead) isSecret(p span) bool {
-	text := l.sc.of(p)
+	text := l.sc.textOf(p)
 	if len(text) < 4 || text == Mask || isWord(text) || text[0] == '/' {
 		return false
 	}
@@ -197,7 +197,7 @@ var introduced = words("introduction")
 // endsList reports whether a list ends at i. If the text ends at i, or the value is an argument of a call, it returns
 // whether the value is quoted.
 func (l *lookAhead) endsList(i int, quoted bool) bool {
-	rest := strings.TrimLeft(l.sc.from(i, 8), "\"'\\ ")
+	rest := strings.TrimLeft(l.sc.textFrom(i, 8), "\"'\\ ")
 	if rest == "" || l.sc.byteAt(l.key.from-2) == '(' { // a call such as setenv("NAME", "x", 1)
 		return quoted
 	}
@@ -206,7 +206,7 @@ func (l *lookAhead) endsList(i int, quoted bool) bool {
 
 // isCommand reports whether the name is a command of a protocol, such as PASS x.
 func (l *lookAhead) isCommand() bool {
-	before := l.sc.before(l.key.from, 2)
+	before := l.sc.textBefore(l.key.from, 2)
 	return before == "> " || before == `\n` || strings.HasSuffix(before, "\n")
 }
 
@@ -214,7 +214,7 @@ func (l *lookAhead) isCommand() bool {
 // The word data is at i.
 func (sc *scanner) fieldOfSecret(i int) span {
 	end := sc.runUpTo(i, maxKey, keyBytes)
-	if end < i+len("data.x") || sc.s[i+len("data")] != '.' || !namesSecret().MatchString(sc.before(i, 128)) {
+	if end < i+len("data.x") || sc.s[i+len("data")] != '.' || !namesSecret().MatchString(sc.textBefore(i, 128)) {
 		return span{}
 	}
 	l := lookAhead{sc: sc, key: key{from: i, to: end, class: strongKey}, at: end, name: sc.s[i:end], isInside: true}
@@ -222,7 +222,7 @@ func (sc *scanner) fieldOfSecret(i int) span {
 }
 
 // namesSecret matches a text that contains the kind Secret.
-var namesSecret = lazily(`[Ss]ecret[ /:"]`)
+var namesSecret = lazyRegexp(`[Ss]ecret[ /:"]`)
 
 // isShouted reports whether all letters of a name are upper-case letters.
 func isShouted(s string) bool {
@@ -252,7 +252,7 @@ const (
 
 func judge(s string) looks {
 	if looksChosen(s) {
-		sh := shape.Of(s)
+		sh := shape.Measure(s)
 		mixed := sh.Upper > 0 && sh.Lower > 0 && sh.Digit > 0
 		switch {
 		case len(s) >= 12 && mixed, sh.Length >= shape.MinAnnounced && sh.IsSecret(true):
@@ -401,7 +401,7 @@ func (l *lookAhead) word() bool {
 
 // tag skips an element of a markup language, such as </key>, <string> or <![CDATA[.
 func (l *lookAhead) tag() bool {
-	rest := l.sc.from(l.at, 48)
+	rest := l.sc.textFrom(l.at, 48)
 	end := strings.IndexByte(rest, '>')
 	if end < 2 || strings.Trim(rest[1:end], lowers+capitals+"/_.:") != "" || rest[1] != '/' && l.sc.byteAt(l.at+end+1) <= ' ' {
 		return false

@@ -18,7 +18,7 @@ func (sc *scanner) hideWords(s string) string {
 	for i := 0; i+shape.MinAnnounced <= len(s); {
 		j, seen := i+shape.MinAnnounced-1, uint8(0)
 		for j >= i && shape.InWord(s[j]) {
-			seen |= shape.Sort(s[j])
+			seen |= shape.Kind(s[j])
 			j--
 		}
 		if j >= i {
@@ -27,7 +27,7 @@ func (sc *scanner) hideWords(s string) string {
 		}
 		end := i + shape.MinAnnounced
 		for end < len(s) && shape.InWord(s[end]) {
-			seen |= shape.Sort(s[end])
+			seen |= shape.Kind(s[end])
 			end++
 		}
 		sc.steps += end - i
@@ -61,7 +61,7 @@ func widen(s string, start, end int) (int, int) {
 		for at > 0 && start-at < maxKey && shape.InWord(s[at-1]) {
 			at--
 		}
-		if sh := shape.Of(s[at : start-1]); sh.Upper == 0 || sh.Digit == 0 && sh.Upper < 2 {
+		if sh := shape.Measure(s[at : start-1]); sh.Upper == 0 || sh.Digit == 0 && sh.Upper < 2 {
 			break
 		}
 		start = at
@@ -78,7 +78,7 @@ func (sc *scanner) secretWord(s string, start, stop int) (int, int) {
 		}
 		return 0, 0
 	}
-	whole := shape.Of(s[start:stop])
+	whole := shape.Measure(s[start:stop])
 	if !whole.Suspect() {
 		return 0, 0
 	}
@@ -104,7 +104,7 @@ func (sc *scanner) secretWord(s string, start, stop int) (int, int) {
 			continue
 		}
 		behindName := end-at >= shape.MinHex && at > start+1 && s[at-1] == '_'
-		if p := shape.Of(s[at:end]); isSecret(p) || behindName {
+		if p := shape.Measure(s[at:end]); isSecret(p) || behindName {
 			return at, stop
 		}
 		at = end + 1

@@ -33,8 +33,8 @@ type tables struct {
 	keys   *keyTable
 }
 
-// known creates the tables at the first scan. This takes milliseconds, and many processes never scan a text.
-var known = sync.OnceValue(func() *tables { return &tables{newTokenTable(newTokenRules()), newKeyTable()} })
+// builtInTables creates the tables at the first scan. This takes milliseconds, and many processes never scan a text.
+var builtInTables = sync.OnceValue(func() *tables { return &tables{newTokenTable(newTokenRules()), newKeyTable()} })
 
 // String returns s with each secret replaced by Mask. If s has no secret, String returns s itself and does not
 // allocate. String(String(s)) equals String(s). If s is longer than 1 MiB, or the scan panics, String returns Mask.
@@ -110,9 +110,9 @@ func holds(line, part string) bool {
 	return true
 }
 
-// lazily returns a function that compiles the expression at its first call, because most runs of the program need few
+// lazyRegexp returns a function that compiles the expression at its first call, because most runs of the program need few
 // of the expressions.
-func lazily(expr string) func() *regexp.Regexp {
+func lazyRegexp(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 

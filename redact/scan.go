@@ -18,7 +18,7 @@ type scanner struct {
 
 // start prepares a scanner, which must have its zero value.
 func (sc *scanner) start(r *Redactor, s string, depth int) {
-	sc.r, sc.tables, sc.depth = r, known(), depth
+	sc.r, sc.tables, sc.depth = r, builtInTables(), depth
 	sc.table = sc.tables.keys
 	sc.s, sc.out.s = s, s
 }
@@ -66,7 +66,7 @@ func (t *input) word4(i int) uint32 {
 // take hides a section and returns the position at which the scan continues. It returns 0 if the section is empty or
 // already hidden. The section must end after all hidden sections, and may start inside the last one.
 func (sc *scanner) take(p span) int {
-	if p.empty() || p.to <= sc.out.copied || sc.of(p) == Mask {
+	if p.empty() || p.to <= sc.out.copied || sc.textOf(p) == Mask {
 		return 0
 	}
 	sc.steps += p.to - p.from
@@ -110,7 +110,7 @@ func (sc *scanner) sign(i int) span {
 		}
 		return sc.element(i)
 	case '%':
-		if n := len("%3D"); equalsAny(sc.from(i, n), "%3D", "%3A") {
+		if n := len("%3D"); equalsAny(sc.textFrom(i, n), "%3D", "%3A") {
 			return sc.keyValue(i, i+n)
 		}
 	case '"', '\'':

@@ -10,11 +10,11 @@ import (
 // insertedValues finds the secrets among the values of an SQL row, which begin at i. One of the columns must have the
 // name of a secret, as in INSERT INTO t (a, password) VALUES ('x', 'y').
 func (t *scanner) insertedValues(i int) span {
-	before := t.before(i, maxKnown)
+	before := t.textBefore(i, maxKnown)
 	before = before[:max(0, strings.LastIndexByte(before, ')'))]
 	for column := range strings.SplitSeq(before[strings.LastIndexByte(before, '(')+1:], ",") {
 		if t.table.classify(strings.Trim(column, "\"'`\\[] ")) >= weakKey {
-			rest := t.from(i, maxKnown)
+			rest := t.textFrom(i, maxKnown)
 			return span{i, i + max(strings.LastIndexByte(rest, ')'), 0)}
 		}
 	}
@@ -30,7 +30,7 @@ func passwordInProse(t *input, i int) span {
 	end := t.runUpTo(i, 16, letters)
 	name := t.s[i:end]
 	credentials := strings.EqualFold(name, "credentials")
-	word, _ := lastWordOf(t.before(i, 24))
+	word, _ := lastWordOf(t.textBefore(i, 24))
 	with := word.String() == "with" || word.String() == "using"
 	if p := t.quotedAt(end + 1); t.byteAt(end) == '(' {
 		return p
@@ -42,15 +42,15 @@ func passwordInProse(t *input, i int) span {
 			return span{}
 		}
 		p := t.word(at)
-		if cut := strings.IndexAny(t.of(p), `\|`); cut > 0 {
+		if cut := strings.IndexAny(t.textOf(p), `\|`); cut > 0 {
 			p.to = p.from + cut
 		}
 		if credentials {
-			if cut := strings.IndexAny(t.of(p), ":/"); cut > 0 {
+			if cut := strings.IndexAny(t.textOf(p), ":/"); cut > 0 {
 				p.from += cut + 1
 			}
 		}
-		text := t.of(p)
+		text := t.textOf(p)
 		if looksChosen(text) || with && len(text) >= 6 && isLowerWord(text) && !isWord(text) {
 			return p
 		}
@@ -74,7 +74,7 @@ func looksChosen(s string) bool {
 	if len(s) < 6 || len(s) > 128 || s == Mask || strings.Trim(s, lowers+capitals+digits+"-._!@#$%^*+~?/=&") != "" {
 		return false
 	}
-	sh, joint := shape.Of(s), strings.ContainsAny(s, "-._")
+	sh, joint := shape.Measure(s), strings.ContainsAny(s, "-._")
 	switch {
 	case sh.Upper+sh.Lower == 0:
 		return false
@@ -87,7 +87,7 @@ func looksChosen(s string) bool {
 }
 
 // kindSecret matches the kind Secret in the output of an object, in any format.
-var kindSecret = lazily(`(?i)(?:\b|\\[nr])kind\\*["']?\s*[:=]\s*\\*["']?Secret(?:List)?\b|\bSecret(?:List)?\{|\bsecrets?[ :/][^{}]{0,40}\{`)
+var kindSecret = lazyRegexp(`(?i)(?:\b|\\[nr])kind\\*["']?\s*[:=]\s*\\*["']?Secret(?:List)?\b|\bSecret(?:List)?\{|\bsecrets?[ :/][^{}]{0,40}\{`)
 
 // secretObject hides the data of a Kubernetes Secret that was printed as a whole, and all text after the data. The word
 // data is at i.
@@ -105,12 +105,12 @@ func (sc *scanner) secretObject(i int) span {
 	return span{at, len(sc.s)}
 }
 
-var dataOpens = lazily(`^[\\"']*: *(?:map\[string\]interface \{\}|map\[string\][^\]]*\][\[\]a-z0-9 ]*)?(?:map\[|\{[ \n\t]*|[ \t\n\r\\][\\\n\rnr]* )`)
+var dataOpens = lazyRegexp(`^[\\"']*: *(?:map\[string\]interface \{\}|map\[string\][^\]]*\][\[\]a-z0-9 ]*)?(?:map\[|\{[ \n\t]*|[ \t\n\r\\][\\\n\rnr]* )`)
 
 // opensData returns the start of the fields that follow the word data, which ends before i. The fields are in JSON, in
 // YAML, or in a map as Go prints it. The result is -1 if there are none.
 func (sc *scanner) opensData(i int) int {
-	n := len(dataOpens().FindString(sc.from(i, 64)))
+	n := len(dataOpens().FindString(sc.textFrom(i, 64)))
 	if c := sc.byteAt(i + n); n == 0 || c == '}' || c == ']' || c == 0 {
 		return -1
 	}
@@ -136,7 +136,7 @@ func scheme(t *input, i int) span {
 		return span{}
 	}
 	p := t.unquoted(at)
-	text := t.of(p)
+	text := t.textOf(p)
 	parameter, _, _ := strings.Cut(text, "=")
 	switch login, _ := base64.StdEncoding.DecodeString(text); {
 	case isNotSet(text), isWord(text), challenges[parameter]:
@@ -177,13 +177,13 @@ func (u *urls) userinfo(t *input, i int) span {
 			return span{}
 		}
 		return span{from + len(user) + 1, u.at}
-	case len(user) >= 20, len(user) >= 12 && strings.HasPrefix(s[t.back(i, 8, letters):i], "http"):
+	case len(user) >= 20, len(user) >= 12 && strings.HasPrefix(s[t.runStart(i, 8, letters):i], "http"):
 		return span{from, u.at} // the URL has a token instead of user:password
 	}
 	return span{}
 }
 
-var port = lazily(`^[0-9]{2,5}[/?#]`)
+var port = lazyRegexp(`^[0-9]{2,5}[/?#]`)
 
 // isPort reports whether the text is host:port/path@sha256:... and not user:password@host with a slash in the password.
 func isPort(host, rest, sep string) bool {
@@ -195,7 +195,7 @@ func isPort(host, rest, sep string) bool {
 // address has neither a port nor a path.
 func loginAt(t *input, i int) span {
 	s := t.s
-	from := t.back(i, 128, userInfo)
+	from := t.runStart(i, 128, userInfo)
 	user, password, found := strings.Cut(s[from:i], ":")
 	if !found && t.byteAt(from-1) == '/' && isAlnum(t.byteAt(from-2)) && looksChosen(user) { // an Oracle login such as user/password@host:1521
 		if end := t.run(i+1, keyBytes); t.byteAt(end) == ':' && isDigit(t.byteAt(end+1)) {
@@ -205,7 +205,7 @@ func loginAt(t *input, i int) span {
 	if !found || user == "" || len(password) < 4 || strings.Contains(user, ".") || smallNumber().MatchString(password) || t.byteAt(from-1) == '/' {
 		return span{}
 	}
-	if shape.Of(user).Upper > 1 && isLowerWord(password) { // the name of a Java thread, such as LeaseRenewer:hdfs@node-1:9000
+	if shape.Measure(user).Upper > 1 && isLowerWord(password) { // the name of a Java thread, such as LeaseRenewer:hdfs@node-1:9000
 		return span{}
 	}
 	end := t.run(i+1, hostBytes)
@@ -220,7 +220,7 @@ func loginAt(t *input, i int) span {
 
 // afterPort matches a database, a user and the start of a password. addressParts matches a section of an IPv6 address,
 // which has colons in the same positions.
-var afterPort, addressParts = lazily(`^(?::[A-Za-z0-9_-]{1,63}){2}:\S`), lazily(`^(?::[0-9A-Fa-f]{1,4}){2}:`)
+var afterPort, addressParts = lazyRegexp(`^(?::[A-Za-z0-9_-]{1,63}){2}:\S`), lazyRegexp(`^(?::[0-9A-Fa-f]{1,4}){2}:`)
 
 // passwordFile finds the password in host:port:database:user:password, the format of .pgpass. The colon before the port
 // is at i.
@@ -232,7 +232,7 @@ func passwordFile(t *input, i int) span {
 	if at-i < 4 || at-i > 6 {
 		return span{}
 	}
-	m := afterPort().FindString(t.from(at, 140))
+	m := afterPort().FindString(t.textFrom(at, 140))
 	if m == "" || addressParts().MatchString(m) {
 		return span{}
 	}
@@ -240,14 +240,14 @@ func passwordFile(t *input, i int) span {
 }
 
 var (
-	keyBegins = lazily(`^-{4,5} ?BEGIN [^-\n]{0,40}(?:PRIVATE KEY|Static key|NKEY SEED)`)
-	keyEnds   = lazily(`- ?END .{0,80}?-{4,}`)
+	keyBegins = lazyRegexp(`^-{4,5} ?BEGIN [^-\n]{0,40}(?:PRIVATE KEY|Static key|NKEY SEED)`)
+	keyEnds   = lazyRegexp(`- ?END .{0,80}?-{4,}`)
 )
 
 // privateKey finds a private key in PEM, including PEM whose line ends are written as \n. If the end is missing, it
 // returns the rest of the text.
 func privateKey(t *input, i int) span {
-	if !keyBegins().MatchString(t.from(i, 80)) {
+	if !keyBegins().MatchString(t.textFrom(i, 80)) {
 		return span{}
 	}
 	if end := keyEnds().FindStringIndex(t.s[i:]); end != nil {

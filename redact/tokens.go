@@ -35,7 +35,7 @@ func (r *tokenRule) secret(sc *scanner, i int) span {
 	if r.isShort(sc.s[to:]) {
 		return span{}
 	}
-	from := sc.back(i, r.maxBefore, r.prefixClass)
+	from := sc.runStart(i, r.maxBefore, r.prefixClass)
 	switch {
 	case r.where != "any" && sc.afterWord(from), r.where == "apart" && strings.IndexByte(".)/-", sc.byteAt(from-1)) >= 0:
 		return span{}
@@ -52,7 +52,7 @@ func (r *tokenRule) secret(sc *scanner, i int) span {
 	if end-to < r.minAfter {
 		return span{}
 	}
-	if text := sc.of(p); len(text) <= maxKnown || r.in == nil {
+	if text := sc.textOf(p); len(text) <= maxKnown || r.in == nil {
 		text = text[:min(len(text), maxKnown)]
 		for _, like := range r.like {
 			m := like().FindStringSubmatchIndex(text)
@@ -231,9 +231,9 @@ func newTokenRules() (all []tokenRule) {
 				name, most, _ := strings.Cut(value, ":")
 				r.prefixClass, r.maxBefore = classOf(classes, name), number(most)
 			case name == "like":
-				r.like = append(r.like, lazily(value))
+				r.like = append(r.like, lazyRegexp(value))
 			case name == "unlike":
-				r.unlike = lazily(value)
+				r.unlike = lazyRegexp(value)
 			default:
 				prefixes = append(prefixes, field)
 			}

@@ -18,7 +18,7 @@ type value struct {
 // keyValue looks for a secret as the value of the key before the separator s[i:next].
 func (t *valueReader) keyValue(i, next int) span {
 	s := t.s
-	if !t.table.mayEnd(t.before(i, 2*maxSpaces)) {
+	if !t.table.mayEnd(t.textBefore(i, 2*maxSpaces)) {
 		return span{}
 	}
 	k := t.keyBefore(i)
@@ -40,13 +40,13 @@ func (t *valueReader) keyValue(i, next int) span {
 	return t.value(v)
 }
 
-var version = lazily(`^v?[0-9]+\.[0-9]`)
+var version = lazyRegexp(`^v?[0-9]+\.[0-9]`)
 
 func (t *valueReader) refuses(v value) bool {
 	before := t.byteAt(v.key.from - 1)
 	switch v.key.class {
 	case weakKey, strongKey: // a version such as path/my-token:v1.2.3, or the result of a Go test such as --- PASS: TestX
-		return v.sep == ':' && (t.before(v.key.from, 4) == "--- " || isGenerated(t.name(v.key)) || !v.spaced && !v.key.quoted && before == '/' && version().MatchString(t.from(v.at, 16)))
+		return v.sep == ':' && (t.textBefore(v.key.from, 4) == "--- " || isGenerated(t.name(v.key)) || !v.spaced && !v.key.quoted && before == '/' && version().MatchString(t.textFrom(v.at, 16)))
 	case loginKey:
 		return v.sep != '='
 	case queryKey:
@@ -67,7 +67,7 @@ func isGenerated(name string) bool {
 func isQuery(name string, sep byte) bool { return sep == '=' && !strings.EqualFold(name, "key") }
 
 // yamlBlock matches a | or > at the end of a line. The line end may be escaped.
-var yamlBlock = lazily(`^[|>][-+0-9]{0,3} *(?:\\*\\[nr]|\n|\r)`)
+var yamlBlock = lazyRegexp(`^[|>][-+0-9]{0,3} *(?:\\*\\[nr]|\n|\r)`)
 
 // value returns the section of the text that is the secret value of a key.
 func (t *valueReader) value(v value) span {
@@ -92,7 +92,7 @@ func (t *valueReader) value(v value) span {
 			return span{}
 		}
 	case '|', '>':
-		if v.sep == ':' && yamlBlock().MatchString(t.from(at, 16)) {
+		if v.sep == ':' && yamlBlock().MatchString(t.textFrom(at, 16)) {
 			return span{at, len(s)}
 		}
 	case ',', '}', ')':
@@ -120,14 +120,14 @@ func (t *valueReader) value(v value) span {
 	return t.exempt(v, p)
 }
 
-var yamlTags = lazily(`^(?:[!&][A-Za-z0-9_!-]{1,24}[ \t]){0,2}`)
+var yamlTags = lazyRegexp(`^(?:[!&][A-Za-z0-9_!-]{1,24}[ \t]){0,2}`)
 
 // afterTags skips a tag and an anchor of YAML, as in !!str &a x.
 func (t *valueReader) afterTags(i int) int {
 	if c := t.s[i]; c != '!' && c != '&' {
 		return i
 	}
-	return i + len(yamlTags().FindString(t.from(i, 64)))
+	return i + len(yamlTags().FindString(t.textFrom(i, 64)))
 }
 
 // wraps finds the quote of a value that is printed with its type, as in Some("x") or (*string)(0xc000)("x"). It returns
@@ -146,10 +146,12 @@ func (t *valueReader) wraps(i int) (quote, escapes int) {
 	return quote, escapes
 }
 
-var structBegins = lazily(`^[{ \t\\\n]*(?:$|[}"]|[A-Za-z0-9_.-]+[:{])`)
+var structBegins = lazyRegexp(`^[{ \t\\\n]*(?:$|[}"]|[A-Za-z0-9_.-]+[:{])`)
 
 // isStruct reports whether the { or & at i opens an object whose fields are judged separately.
-func (t *valueReader) isStruct(i int) bool { return structBegins().MatchString(t.from(i+1, maxKey)) }
+func (t *valueReader) isStruct(i int) bool {
+	return structBegins().MatchString(t.textFrom(i+1, maxKey))
+}
 
 // list returns the content of the list that the [ at i opens. This is a list in JSON, or a slice or headers as Go
 // prints them.
@@ -158,7 +160,7 @@ func (t *valueReader) list(v value, i int) span {
 	for _, slice := range [...]string{"[]uint8{", "[]byte{", "[]byte(", "[]uint8("} {
 		if strings.HasPrefix(s[i:], slice) {
 			from := i + len(slice)
-			if n := strings.IndexAny(t.from(from, 8*maxKnown), "})"); n >= 0 {
+			if n := strings.IndexAny(t.textFrom(from, 8*maxKnown), "})"); n >= 0 {
 				return span{from, from + n}
 			}
 			return span{from, len(s)}
@@ -166,7 +168,7 @@ func (t *valueReader) list(v value, i int) span {
 	}
 	end := t.closingBracket(i)
 	p := span{i + 1, end}
-	inner := strings.TrimLeft(t.of(p), " \t\n")
+	inner := strings.TrimLeft(t.textOf(p), " \t\n")
 	if inner == "" || strings.HasPrefix(inner, "{") {
 		return span{}
 	}
@@ -178,7 +180,7 @@ func (t *valueReader) list(v value, i int) span {
 func (t *valueReader) header(v value, i int) span {
 	s := t.s
 	word := t.unquoted(i)
-	first := strings.TrimRight(t.of(word), ":")
+	first := strings.TrimRight(t.textOf(word), ":")
 	switch {
 	case isScheme(first):
 	case isWord(first) && isBlank(t.byteAt(word.to)):
@@ -195,17 +197,17 @@ func (t *valueReader) header(v value, i int) span {
 	return t.exempt(v, span{i, t.trimBackslashes(i, end)})
 }
 
-var yamlItem = lazily(`^(?:\s|\\n?)*- `)
+var yamlItem = lazyRegexp(`^(?:\s|\\n?)*- `)
 
 // yamlList finds the first item of a list below a key, as in "passwords:\n- x". The line end is at i and may be
 // escaped.
 func (t *valueReader) yamlList(i int) span {
-	n := len(yamlItem().FindString(t.from(i, 34)))
+	n := len(yamlItem().FindString(t.textFrom(i, 34)))
 	if n == 0 {
 		return span{}
 	}
 	p := t.unquoted(i + n)
-	if cut := strings.IndexAny(t.of(p), ":\\"); cut >= 0 {
+	if cut := strings.IndexAny(t.textOf(p), ":\\"); cut >= 0 {
 		if t.s[p.from+cut] == ':' {
 			return span{}
 		}
@@ -216,7 +218,7 @@ func (t *valueReader) yamlList(i int) span {
 
 // element finds the content of an element such as <password>x</password>. The > of its start tag is at i.
 func (t *valueReader) element(i int) span {
-	if strings.Contains(t.before(i, 64), "SETUSER ") {
+	if strings.Contains(t.textBefore(i, 64), "SETUSER ") {
 		return t.unquoted(i + 1) // a password in an ACL of Redis
 	}
 	k := t.keyBefore(i)
@@ -227,11 +229,11 @@ func (t *valueReader) element(i int) span {
 		return span{}
 	}
 	if cdata := "<![CDATA["; strings.HasPrefix(t.s[i+1:], cdata) {
-		if end := strings.Index(t.from(i+1, maxKnown), "]]"); end > len(cdata) {
+		if end := strings.Index(t.textFrom(i+1, maxKnown), "]]"); end > len(cdata) {
 			return span{i + 1 + len(cdata), i + 1 + end}
 		}
 	}
-	rest := t.from(i+1, maxKnown)
+	rest := t.textFrom(i+1, maxKnown)
 	end := strings.IndexByte(rest, '<')
 	switch {
 	case rest == "", end < 0 && isSpace(rest[0]), end >= 0 && !strings.HasPrefix(rest[end:], "</"):
@@ -239,7 +241,7 @@ func (t *valueReader) element(i int) span {
 	case end < 0:
 		return t.unquoted(i + 1)
 	}
-	if p := (span{i + 1, i + 1 + end}); k.class != authKey || looksEncoded(t.of(p)) {
+	if p := (span{i + 1, i + 1 + end}); k.class != authKey || looksEncoded(t.textOf(p)) {
 		return p
 	}
 	return span{}

@@ -96,7 +96,7 @@ func TestScanShowsCauses(t *testing.T) {
 	before := scan(setOf(t, causeRules[:strings.Index(causeRules, "  symptom_of")]))
 	changes := Compare(before, after)
 	require.Len(t, changes, 2)
-	require.Len(t, changes[0].Causes, 1)
+	require.Len(t, changes[0].OtherCauses, 1)
 	require.False(t, changes[0].Same())
 	require.True(t, changes[1].Same())
 }

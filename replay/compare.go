@@ -23,16 +23,16 @@ type Change struct {
 
 	// Each alert of the two reports is in one of these lists, unless both reports contain the same alert. Each list is
 	// ordered by firing time.
-	More, Less     []Alert // alerts only in the second report, and only in the first one
-	Earlier, Later []Pair  // alerts that both sets raise, but at different times
-	Relabelled     []Pair  // alerts that both sets raise for the same key but with other labels, or that only one set notifies
-	Ends           []Pair  // alerts that both sets raise at the same time, but with different ends
-	Causes         []Pair  // alerts that both sets raise at the same time, but as symptoms of different alerts
+	More, Less     []Alert     // alerts only in the second report, and only in the first one
+	Earlier, Later []AlertPair // alerts that both sets raise, but at different times
+	Relabelled     []AlertPair // alerts that both sets raise for the same key but with other labels, or that only one set notifies
+	OtherEnds      []AlertPair // alerts that both sets raise at the same time, but with different ends
+	OtherCauses    []AlertPair // alerts that both sets raise at the same time, but as symptoms of different alerts
 }
 
 // Same reports whether both reports have the same alerts of the rule.
 func (c Change) Same() bool {
-	return len(c.More)+len(c.Less)+len(c.Earlier)+len(c.Later)+len(c.Relabelled)+len(c.Ends)+len(c.Causes) == 0
+	return len(c.More)+len(c.Less)+len(c.Earlier)+len(c.Later)+len(c.Relabelled)+len(c.OtherEnds)+len(c.OtherCauses) == 0
 }
 
 // Rewritten reports whether both sets have the rule, but with different definitions.
@@ -40,8 +40,8 @@ func (c Change) Rewritten() bool {
 	return c.Old != nil && c.New != nil && (c.Old.Hash != c.New.Hash || c.Old.Severity != c.New.Severity)
 }
 
-// Pair is the same alert in the first and in the second report.
-type Pair struct{ Before, After Alert }
+// AlertPair is the same alert in the first and in the second report.
+type AlertPair struct{ Before, After Alert }
 
 // Compare returns how the alerts of each rule in after differ from the alerts in before: additional, missing, earlier,
 // later or changed. It covers every rule of both sets, in the order of rule names. An alert of each report is the same
@@ -97,23 +97,23 @@ func (c *Change) sortAlerts(before, after []Alert) {
 		}
 	}
 	c.Less, c.More = before, after
-	for _, list := range [][]Pair{c.Earlier, c.Later, c.Relabelled, c.Ends, c.Causes} {
-		slices.SortStableFunc(list, func(x, y Pair) int { return compareAlerts(x.After, y.After) })
+	for _, list := range [][]AlertPair{c.Earlier, c.Later, c.Relabelled, c.OtherEnds, c.OtherCauses} {
+		slices.SortStableFunc(list, func(x, y AlertPair) int { return compareAlerts(x.After, y.After) })
 	}
 }
 
 func (c *Change) pairAlerts(b, a Alert) {
-	switch by := a.Fired.Sub(b.Fired); {
+	switch by := a.FiredAt.Sub(b.FiredAt); {
 	case identityLabels(a) != identityLabels(b) || a.Episode.Silent != b.Episode.Silent:
-		c.Relabelled = append(c.Relabelled, Pair{b, a})
+		c.Relabelled = append(c.Relabelled, AlertPair{b, a})
 	case by < 0:
-		c.Earlier = append(c.Earlier, Pair{b, a})
+		c.Earlier = append(c.Earlier, AlertPair{b, a})
 	case by > 0:
-		c.Later = append(c.Later, Pair{b, a})
+		c.Later = append(c.Later, AlertPair{b, a})
 	case !a.Episode.EndsAt.Equal(b.Episode.EndsAt) || a.Episode.Reason != b.Episode.Reason:
-		c.Ends = append(c.Ends, Pair{b, a})
+		c.OtherEnds = append(c.OtherEnds, AlertPair{b, a})
 	case causeName(a) != causeName(b):
-		c.Causes = append(c.Causes, Pair{b, a})
+		c.OtherCauses = append(c.OtherCauses, AlertPair{b, a})
 	}
 }
 
@@ -155,7 +155,7 @@ func (c *Change) pairRemaining(before, after []Alert, id func(Alert) string, tur
 }
 
 func compareAlerts(a, b Alert) int {
-	return cmp.Or(a.Fired.Compare(b.Fired), a.Episode.StartsAt.Compare(b.Episode.StartsAt), cmp.Compare(text.FormatLabels(a.Episode.Labels), text.FormatLabels(b.Episode.Labels)))
+	return cmp.Or(a.FiredAt.Compare(b.FiredAt), a.Episode.StartsAt.Compare(b.Episode.StartsAt), cmp.Compare(text.FormatLabels(a.Episode.Labels), text.FormatLabels(b.Episode.Labels)))
 }
 
 // identityLabels returns the labels except `resolves`, which depends on the rule's definition and not on the failure.
@@ -181,7 +181,7 @@ func failureKey(a Alert) string {
 	return b.String()
 }
 
-func compareFired(b, a Alert) int { return b.Fired.Compare(a.Fired) }
+func compareFired(b, a Alert) int { return b.FiredAt.Compare(a.FiredAt) }
 
 // compareOverlap returns 0 if the two alerts overlap in time. Otherwise it is negative if b ends first.
 func compareOverlap(b, a Alert) int {

@@ -24,7 +24,7 @@ func alertAt(pod, severity string, fired, lasts int) Alert {
 	if lasts > 0 {
 		e.State, e.EndsAt, e.Reason = episodes.StateResolved, at.Add(time.Duration(lasts)*time.Minute), episodes.ReasonQuiet
 	}
-	return Alert{Episode: e, Fired: at}
+	return Alert{Episode: e, FiredAt: at}
 }
 
 func TestComparePairs(t *testing.T) {
@@ -33,7 +33,7 @@ func TestComparePairs(t *testing.T) {
 		changes := Compare(Report{Alerts: before}, Report{Alerts: after})
 		require.Len(t, changes, 1)
 		c := changes[0]
-		require.Equal(t, want, fmt.Sprintf("+%d -%d <%d >%d ~%d |%d", len(c.More), len(c.Less), len(c.Earlier), len(c.Later), len(c.Relabelled), len(c.Ends)))
+		require.Equal(t, want, fmt.Sprintf("+%d -%d <%d >%d ~%d |%d", len(c.More), len(c.Less), len(c.Earlier), len(c.Later), len(c.Relabelled), len(c.OtherEnds)))
 		require.Equal(t, want == "+0 -0 <0 >0 ~0 |0", c.Same())
 		require.Equal(t, len(before)-len(c.Less), len(after)-len(c.More))
 	}
@@ -74,7 +74,7 @@ func TestCompareIsAPartition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before, after := alerts.Draw(t, "before"), alerts.Draw(t, "after")
 		for _, c := range Compare(Report{Alerts: before}, Report{Alerts: after}) {
-			paired := len(c.Earlier) + len(c.Later) + len(c.Relabelled) + len(c.Ends)
+			paired := len(c.Earlier) + len(c.Later) + len(c.Relabelled) + len(c.OtherEnds)
 			if len(before)-len(c.Less) != len(after)-len(c.More) || paired > len(before)-len(c.Less) {
 				t.Fatalf("%+v", c)
 			}

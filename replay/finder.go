@@ -36,7 +36,7 @@ type finder struct {
 	hits     []matcher.Hit        // reused buffer
 	doubted  []episodes.Episode   // alerts that may be wrong, because a line of another file may have ended the failure
 	// elsewhere returns a line of another file that may have ended a failure. It returns false if there is none.
-	elsewhere func(*episodes.Episode) (ending, bool)
+	elsewhere func(*episodes.Episode) (lastClear, bool)
 }
 
 // shownRule collects information about the lines that match a rule.
@@ -52,7 +52,7 @@ func newFinder(target Target, cfg episodes.Config, timeless *timeless, reads fun
 	f := &finder{
 		timeless: timeless, rules: map[*rules.Rule]*shownRule{}, original: map[*rules.Rule]*rules.Rule{},
 		found: map[episodes.Fingerprint]episodes.Episode{}, alerted: map[episodes.Fingerprint]bool{}, alerts: map[*rules.Rule]bool{},
-		elsewhere: func(*episodes.Episode) (e ending, ok bool) { return e, false },
+		elsewhere: func(*episodes.Episode) (e lastClear, ok bool) { return e, false },
 	}
 	set := *target.Set
 	set.Rules = nil
@@ -105,7 +105,7 @@ func (f *finder) takeLine(input int, hits []matcher.Hit) {
 	if t := hits[0].Time; f.first.IsZero() || t.Before(f.first) {
 		f.first = t
 	}
-	f.last = times.Later(f.last, hits[0].Time)
+	f.last = times.Max(f.last, hits[0].Time)
 	for _, h := range hits {
 		r := f.rules[h.Rule]
 		if r == nil {

@@ -42,11 +42,11 @@ type Finding struct {
 	Missing string
 	// Matched are the sections of the newest line that texts and expressions of the rule match.
 	Matched []string
-	// Also are the names of other rules about the same failure. These are more general rules that match all of its
+	// OtherRules are the names of other rules about the same failure. These are more general rules that match all of its
 	// lines, and rules of severity info about the same object.
-	Also []string
-	// Others are further failures with the same rule and doubt.
-	Others []episodes.Episode
+	OtherRules []string
+	// OtherFailures are further failures with the same rule and doubt.
+	OtherFailures []episodes.Episode
 	// Weak reports whether the log has far fewer lines than the rule requires.
 	Weak bool
 	// Decided reports whether the log continues after the newest line for long enough to show that the failure did not
@@ -127,7 +127,7 @@ func (f *finder) listFindings(c Coverage, outcomes []Outcome, alerts []Alert) (s
 		by := slices.IndexFunc(shown, func(o Finding) bool { return overshadows(&o, &x) })
 		switch {
 		case by >= 0:
-			shown[by].Also = append(slices.Clip(shown[by].Also), x.Episode.Alert)
+			shown[by].OtherRules = append(slices.Clip(shown[by].OtherRules), x.Episode.Alert)
 		case x.Weak && len(shown)+len(alerts) > 0:
 			few = append(few, x)
 		default:
@@ -139,7 +139,7 @@ func (f *finder) listFindings(c Coverage, outcomes []Outcome, alerts []Alert) (s
 
 // hasComplaint reports whether a line of an episode looks like the report of a problem.
 func hasComplaint(x *episodes.Episode) bool {
-	return matcher.IsComplaint(string(x.Line)) || matcher.IsComplaint(string(x.First))
+	return matcher.IsComplaint(string(x.Line)) || matcher.IsComplaint(string(x.FirstLine))
 }
 
 // judgeFailure determines why a failure did not become an alert. end is the time until which all inputs with its lines
@@ -315,10 +315,10 @@ func (f *finder) foldFindings(all []Finding, alerts []Alert) []Finding {
 	}
 	all = slices.DeleteFunc(all, func(x Finding) bool { return better[x.Episode.Rule] != nil })
 	for i := range all {
-		all[i].Also = also[all[i].Episode.Rule]
+		all[i].OtherRules = also[all[i].Episode.Rule]
 	}
 	for i := range alerts {
-		alerts[i].Also = also[alerts[i].Episode.Rule]
+		alerts[i].OtherRules = also[alerts[i].Episode.Rule]
 	}
 	return all
 }
@@ -326,13 +326,13 @@ func (f *finder) foldFindings(all []Finding, alerts []Alert) []Finding {
 // overshadows reports whether b has severity info and a is about the same object with a higher severity.
 func overshadows(a, b *Finding) bool {
 	y := &b.Episode
-	if findingRank(*a) >= findingRank(*b) || rules.Severity(y.Labels["severity"]) != rules.SeverityInfo || !hasComplaint(&a.Episode) || len(b.Others) > 0 || len(y.Rule.By) == 0 {
+	if findingRank(*a) >= findingRank(*b) || rules.Severity(y.Labels["severity"]) != rules.SeverityInfo || !hasComplaint(&a.Episode) || len(b.OtherFailures) > 0 || len(y.Rule.By) == 0 {
 		return false
 	}
 	same := func(x episodes.Episode) bool {
 		return !slices.ContainsFunc(y.Rule.By, func(name string) bool { return y.Labels[name] == "" || y.Labels[name] != x.Labels[name] })
 	}
-	return same(a.Episode) || slices.ContainsFunc(a.Others, same)
+	return same(a.Episode) || slices.ContainsFunc(a.OtherFailures, same)
 }
 
 // joinFindings merges findings with the same rule and doubt into one. It keeps the order.
@@ -345,7 +345,7 @@ func joinFindings(all []Finding) (out []Finding) {
 	for _, x := range all {
 		k := kind{x.Episode.Rule, x.Doubt}
 		if i, ok := at[k]; ok {
-			out[i].Others = append(out[i].Others, x.Episode)
+			out[i].OtherFailures = append(out[i].OtherFailures, x.Episode)
 			continue
 		}
 		at[k] = len(out)

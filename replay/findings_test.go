@@ -64,16 +64,16 @@ func TestFindings(t *testing.T) {
 		report, err := Scan(set, prog, []Input{logOf("a", lines...)}, ScanOptions{Lenient: true, Findings: true, UntilEOF: true, Now: time.Now()})
 		require.NoError(t, err)
 		for _, f := range report.Findings {
-			out = append(out, fmt.Sprintf("%s %s %d %q %q: %s", f.Episode.Alert, f.Doubt, f.Episode.Count, f.Matched, f.Also, f.Missing))
-			for _, o := range f.Others {
+			out = append(out, fmt.Sprintf("%s %s %d %q %q: %s", f.Episode.Alert, f.Doubt, f.Episode.Count, f.Matched, f.OtherRules, f.Missing))
+			for _, o := range f.OtherFailures {
 				out = append(out, fmt.Sprintf("and %s %d", o.Labels["object"], o.Count))
 			}
 		}
-		for _, f := range report.Few {
+		for _, f := range report.FewLineFindings {
 			out = append(out, fmt.Sprintf("few %s %s %d", f.Episode.Alert, f.Severity(), f.Episode.Count))
 		}
 		for _, a := range report.Alerts {
-			out = append(out, fmt.Sprintf("alert %s %d %q", a.Episode.Alert, a.Episode.Count, a.Also))
+			out = append(out, fmt.Sprintf("alert %s %d %q", a.Episode.Alert, a.Episode.Count, a.OtherRules))
 		}
 		return out
 	}
@@ -141,7 +141,7 @@ rules:
 	require.NoError(t, err)
 	var got []string
 	for _, f := range report.Findings {
-		for _, x := range append([]episodes.Episode{f.Episode}, f.Others...) {
+		for _, x := range append([]episodes.Episode{f.Episode}, f.OtherFailures...) {
 			got = append(got, fmt.Sprintf("%s %s %s %d %s %q %s %s", f.Doubt, x.Alert, x.Labels["of"], x.Count, x.Annotations["count"], x.Annotations["summary"], x.StartsAt.Format("05"), x.LastSeen.Format("05")))
 		}
 	}

@@ -63,7 +63,7 @@ func (f *Follower) Take(file string, hits []matcher.Hit, read time.Time) {
 			f.takeHit(file, hits[i:i+1])
 		}
 		if s := f.sc.session; !f.live && !f.sc.opt.HitsOnly && !s.now.IsZero() {
-			f.moveClock(times.Earlier(read, f.clock()))
+			f.moveClock(times.Min(read, f.clock()))
 		}
 		return
 	}
@@ -92,7 +92,7 @@ func (f *Follower) takeHit(file string, hit []matcher.Hit) {
 	}
 	if s := f.sc.session; f.live && !f.sc.opt.HitsOnly {
 		// The clock must not be ahead of lines that other logs may still contain.
-		s.now = times.Later(s.now, times.Earlier(hit[0].Time, f.clock()))
+		s.now = times.Max(s.now, times.Min(hit[0].Time, f.clock()))
 	}
 	f.sc.takeHits(file, hit)
 	f.sc.session.resolved = f.sc.session.resolved[:0]
@@ -155,7 +155,7 @@ func (f *Follower) Finish(runOn bool) Report {
 		sc.finishClock()
 	case !sc.session.now.IsZero():
 		sc.report.End = sc.session.now
-		sc.report.Covered = Coverage{sc.first, sc.report.End}
+		sc.report.Coverage = Coverage{sc.first, sc.report.End}
 		sc.findFindings()
 	}
 	return sc.report

@@ -11,10 +11,10 @@ import (
 type feed interface {
 	// name returns the name of the input.
 	name() string
-	// find makes hits available if there are none. It returns false at the end of the input or after an error.
-	find() (bool, error)
-	// found returns the available hits. They are valid until the next call of find.
-	found() []matcher.Hit
+	// fill makes hits available if there are none. It returns false at the end of the input or after an error.
+	fill() (bool, error)
+	// available returns the available hits. They are valid until the next call of find.
+	available() []matcher.Hit
 	// next consumes and returns the first n available hits.
 	next(n int) []matcher.Hit
 	// park is called when another input has the next hit. It may release memory, because find may be called much later.
@@ -55,7 +55,7 @@ func (h *heads) Pop() any {
 
 // countPreceding returns the number of hits of the first input that come before the hits of all other inputs.
 func (h heads) countPreceding() int {
-	hits, n := h[0].found(), 1
+	hits, n := h[0].available(), 1
 	others := h[1:min(len(h), 3)] // one of these is the input with the second hit
 	if len(others) == 0 {
 		return len(hits)

@@ -46,7 +46,7 @@ func (in *Input) Latest(now time.Time) time.Time {
 	if in.Until.IsZero() {
 		return now
 	}
-	return times.Earlier(now, in.Until)
+	return times.Min(now, in.Until)
 }
 
 const (
@@ -143,11 +143,11 @@ func (rs readers) newReader(in Input) *reader {
 
 func (r *reader) name() string { return r.in.Name }
 
-func (r *reader) found() []matcher.Hit { return r.hits }
+func (r *reader) available() []matcher.Hit { return r.hits }
 
 func (r *reader) park() {}
 
-func (r *reader) find() (bool, error) {
+func (r *reader) fill() (bool, error) {
 	for len(r.hits) == 0 {
 		if r.released {
 			return false, nil

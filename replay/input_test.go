@@ -84,7 +84,7 @@ func TestReaderGivesWhatOneScanGives(t *testing.T) {
 		reader.ahead = rapid.IntRange(1, 5).Draw(t, "ahead")
 		var got []matcher.Hit
 		for {
-			ok, err := reader.find()
+			ok, err := reader.fill()
 			require.NoError(t, err)
 			if !ok {
 				break
@@ -98,7 +98,7 @@ func TestReaderGivesWhatOneScanGives(t *testing.T) {
 			require.Equal(t, want[i], got[i])
 		}
 		require.Equal(t, whole.Counters(), reader.counted)
-		ok, err := reader.find()
+		ok, err := reader.fill()
 		require.False(t, ok, "the end stays the end")
 		require.NoError(t, err)
 	})
@@ -124,7 +124,7 @@ func TestReaderAfterAnError(t *testing.T) {
 	r := newReaders(1, prog, ScanOptions{Lenient: true}).newReader(in)
 	hits := 0
 	for {
-		ok, err := r.find()
+		ok, err := r.fill()
 		if !ok {
 			require.ErrorIs(t, err, broken)
 			break
@@ -132,7 +132,7 @@ func TestReaderAfterAnError(t *testing.T) {
 		hits += len(r.next(len(r.hits)))
 	}
 	require.Equal(t, 5001, hits)
-	ok, err := r.find()
+	ok, err := r.fill()
 	require.False(t, ok)
 	require.NoError(t, err)
 }
@@ -146,7 +146,7 @@ func TestLinesBeforeTheFirstTime(t *testing.T) {
 		reader := newReaders(1, prog, ScanOptions{Lenient: true, Now: now}).newReader(in)
 		reader.size = 64
 		for {
-			ok, err := reader.find()
+			ok, err := reader.fill()
 			require.NoError(t, err)
 			if !ok {
 				return out
@@ -194,11 +194,11 @@ func TestUntimedInputBesideOthers(t *testing.T) {
 	report, err := Scan(set, prog, []Input{untimed, timed}, ScanOptions{Now: now})
 	require.NoError(t, err)
 	require.Len(t, report.Alerts, 1)
-	require.Zero(t, report.Alerts[0].Fired)
+	require.Zero(t, report.Alerts[0].FiredAt)
 	require.Zero(t, report.Alerts[0].Episode.StartsAt)
 	require.Zero(t, report.Alerts[0].Episode.LastSeen)
 	report, err = Scan(set, prog, []Input{untimed}, ScanOptions{Now: now})
 	require.NoError(t, err)
-	require.Zero(t, report.Alerts[0].Fired)
+	require.Zero(t, report.Alerts[0].FiredAt)
 	require.Equal(t, []string{"untimed"}, report.Untimed)
 }

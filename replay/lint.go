@@ -34,10 +34,10 @@ func Untested(all []*rules.Rule) (rules.Problems, error) {
 
 func untestedParts(r *rules.Rule) (out rules.Problems, err error) {
 	missing := map[matcher.Part]bool{}
-	if r.Clear != nil && !r.Clear.At.IsZero() {
+	if r.Clear != nil && !r.Clear.Pos.IsZero() {
 		missing[matcher.PartClear] = true
 	}
-	if r.Unless != nil && !r.Unless.At.IsZero() {
+	if r.Unless != nil && !r.Unless.Pos.IsZero() {
 		missing[matcher.PartUnless] = true
 	}
 	if len(missing) == 0 {
@@ -48,10 +48,10 @@ func untestedParts(r *rules.Rule) (out rules.Problems, err error) {
 	}
 	message := fmt.Sprintf("no line in the tests of rule %s matches", r.Alert)
 	if missing[matcher.PartClear] {
-		out = append(out, r.Clear.At.Problem(strictyaml.Warning, "untested-clear", message+" `clear`", "add a test with the line that ends the failure, as it was logged"))
+		out = append(out, r.Clear.Pos.Problem(strictyaml.Warning, "untested-clear", message+" `clear`", "add a test with the line that ends the failure, as it was logged"))
 	}
 	if missing[matcher.PartUnless] {
-		out = append(out, r.Unless.At.Problem(strictyaml.Warning, "untested-unless", message+" `unless`", "add a test with the muting line, as it was logged"))
+		out = append(out, r.Unless.Pos.Problem(strictyaml.Warning, "untested-unless", message+" `unless`", "add a test with the muting line, as it was logged"))
 	}
 	return out, nil
 }
@@ -113,7 +113,7 @@ func UnknownLabels(all []*rules.Rule, known []string) (out rules.Problems) {
 		check(r.From, r.FromAt)
 		for _, part := range []*rules.ClearOrUnless{r.Clear, r.Unless} {
 			if part != nil && !part.From.Equal(r.From) {
-				check(part.From, part.At)
+				check(part.From, part.Pos)
 			}
 		}
 	}

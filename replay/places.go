@@ -25,14 +25,14 @@ var scanIdentity = append(slices.Clone(rules.DefaultIdentity), FileLabel)
 type places struct {
 	unfiled [256]unfiled
 	hits    []matcher.Hit // reused buffer
-	ends    map[*rules.Rule][]ending
+	ends    map[*rules.Rule][]lastClear
 }
 
 // unfiled is the same labels with and without FileLabel.
 type unfiled struct{ original, labels matcher.Labels }
 
-// ending is the newest clear line of a rule in one file, with the line's values of `by`.
-type ending struct {
+// lastClear is the newest clear line of a rule in one file, with the line's values of `by`.
+type lastClear struct {
 	at     time.Time
 	file   string
 	values []string
@@ -81,25 +81,25 @@ func (p *places) noteClear(h *matcher.Hit, file string) {
 		return
 	}
 	if p.ends == nil {
-		p.ends = map[*rules.Rule][]ending{}
+		p.ends = map[*rules.Rule][]lastClear{}
 	}
 	all, values := p.ends[h.Rule], h.Values[:len(h.Rule.By)]
-	i := slices.IndexFunc(all, func(e ending) bool { return e.file == file && slices.Equal(e.values, values) })
+	i := slices.IndexFunc(all, func(e lastClear) bool { return e.file == file && slices.Equal(e.values, values) })
 	switch {
 	case i >= 0:
-		all[i].at = times.Later(all[i].at, h.Time)
+		all[i].at = times.Max(all[i].at, h.Time)
 	case len(all) < maxEndings:
 		values = slices.Clone(values)
 		for k, v := range values {
 			values[k] = strings.Clone(v) // the memory of a hit is reused
 		}
-		p.ends[h.Rule] = append(all, ending{h.Time, file, values})
+		p.ends[h.Rule] = append(all, lastClear{h.Time, file, values})
 	}
 }
 
 // endedElsewhere returns a line of another file that ended a failure, provided that both files are from the same place.
 // follows reports whether all lines of file are later than all lines of other.
-func (p *places) endedElsewhere(x *episodes.Episode, follows func(file, other string) bool) (e ending, ok bool) {
+func (p *places) endedElsewhere(x *episodes.Episode, follows func(file, other string) bool) (e lastClear, ok bool) {
 	file := x.Labels[FileLabel]
 	if file == "" || x.StoppedLines() {
 		return e, false
@@ -118,14 +118,14 @@ func (p *places) endedElsewhere(x *episodes.Episode, follows func(file, other st
 }
 
 // String returns the file and the time of the line, for people.
-func (e *ending) String() string { return e.file + " at " + e.at.UTC().Format(time.RFC3339) }
+func (e *lastClear) String() string { return e.file + " at " + e.at.UTC().Format(time.RFC3339) }
 
 // isProcess contains the labels that identify one process of a program.
 var isProcess = map[string]bool{"pod": true, "node": true, "node_name": true}
 
 // concernsEpisode reports whether the clear line and the episode have no different values for a name in `same`. An
 // absent value equals every value.
-func (e *ending) concernsEpisode(x *episodes.Episode) bool {
+func (e *lastClear) concernsEpisode(x *episodes.Episode) bool {
 	for i, name := range x.Rule.By {
 		if v, of := e.values[i], x.Labels[name]; v != of && v != "" && of != "" && slices.Contains(x.Rule.Clear.Same, name) {
 			return false

@@ -44,7 +44,7 @@ func TestScanRecords(t *testing.T) {
 	require.Equal(t, len(want.Alerts), len(got[0].Alerts))
 	for i := range want.Alerts {
 		require.Equal(t, want.Alerts[i].Episode.Labels, got[0].Alerts[i].Episode.Labels)
-		require.Equal(t, want.Alerts[i].Fired, got[0].Alerts[i].Fired)
+		require.Equal(t, want.Alerts[i].FiredAt, got[0].Alerts[i].FiredAt)
 	}
 	require.Equal(t, want.Rules, got[0].Rules)
 	require.Equal(t, 1, got[0].Rules[0].Episodes, "one that was cleared before it fired")

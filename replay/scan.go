@@ -63,10 +63,10 @@ type Alert struct {
 	// Episode is the last state that follows from the lines. If only silence after the end of the input would resolve
 	// an alert, it is firing.
 	Episode episodes.Episode
-	// Fired is the event time at which a receiver would have been notified of the alert.
-	Fired time.Time
-	// Also are the names of other rules about the same failure, as in Finding.Also.
-	Also []string
+	// FiredAt is the event time at which a receiver would have been notified of the alert.
+	FiredAt time.Time
+	// OtherRules are the names of other rules about the same failure, as in Finding.OtherRules.
+	OtherRules []string
 	// Assumes is a clause about a condition that the lines do not show, for example that the failure continues after
 	// them. It is "" if nothing is assumed.
 	Assumes string
@@ -103,20 +103,20 @@ type Report struct {
 	Empty   int // number of inputs without lines
 	// Outcomes are the results of reading the inputs, in the order of the inputs.
 	Outcomes []Outcome
-	// Ignored counts matching lines whose namespace an infrastructure rule does not trust. It is set only for a program
+	// UntrustedLines counts matching lines whose namespace an infrastructure rule does not trust. It is set only for a program
 	// of matcher.CompileOpen.
-	Ignored map[Ignored]int64
+	UntrustedLines map[RuleNamespace]int64
 	// Findings are failures that lines show but that did not become an alert, the most likely first. They are set only
 	// if ScanOptions.Findings is set.
 	Findings []Finding
-	// Few are failures with far fewer lines than required. They are set only if there is also an alert or a finding.
-	Few []Finding
+	// FewLineFindings are failures with far fewer lines than required. They are set only if there is also an alert or a finding.
+	FewLineFindings []Finding
 	// FindingsOmitted is the number of state changes of failures beyond maxFound.
 	FindingsOmitted int
-	// Covered is the time from the first to the last line.
-	Covered Coverage
+	// Coverage is the time from the first to the last line.
+	Coverage Coverage
 	// Undecided counts open failures that do not fire because no input can have the lines that would end them.
-	Undecided map[Undecided]int
+	Undecided map[RuleSelector]int
 }
 
 // Outcome is the result of reading one input.
@@ -131,11 +131,11 @@ type Outcome struct {
 	Err         error // error that ended the reading
 }
 
-// Undecided is a rule with a selector of streams of which there is no input.
-type Undecided struct{ Rule, From string }
+// RuleSelector is a rule with a selector of streams of which there is no input.
+type RuleSelector struct{ Rule, Selector string }
 
-// Ignored is a rule with a namespace that the rule does not trust.
-type Ignored struct{ Rule, Namespace string }
+// RuleNamespace is a rule with a namespace that the rule does not trust.
+type RuleNamespace struct{ Rule, Namespace string }
 
 // Scan reads the inputs, merges their lines by event time, and runs the production engine over them. It omits inputs
 // that cannot be read. Then the error names the first of these inputs.
@@ -274,7 +274,7 @@ func newScanner(target Target, opt ScanOptions, reads func(rules.Selector) bool)
 	if opt.Findings {
 		sc.newFinder = func() *finder { return newFinder(target, cfg, &sc.timeless, reads) }
 		sc.finder = sc.newFinder()
-		sc.finder.elsewhere = func(x *episodes.Episode) (ending, bool) { return sc.places.endedElsewhere(x, sc.isLater) }
+		sc.finder.elsewhere = func(x *episodes.Episode) (lastClear, bool) { return sc.places.endedElsewhere(x, sc.isLater) }
 	}
 	sc.session = newSession(target.Set, target.Program, time.Time{}, cfg)
 	sc.session.notify = sc.recordAlert
@@ -291,7 +291,7 @@ func (sc *scanner) openInputs(inputs []Input, readers readers) {
 		sc.readers = append(sc.readers, r)
 	}
 	errs := runParallel(len(inputs), func(i int) error {
-		_, err := sc.readers[i].find()
+		_, err := sc.readers[i].fill()
 		return err
 	})
 	for i, r := range sc.readers {
@@ -303,10 +303,10 @@ func (sc *scanner) openInputs(inputs []Input, readers readers) {
 // time.
 func (sc *scanner) storeInputs(inputs []Input, readers readers, hits *spool) {
 	var mu sync.Mutex
-	all := make([]spooled, len(inputs))
+	all := make([]spooledHits, len(inputs))
 	errs := runParallel(len(inputs), func(i int) error {
 		r := readers.newReader(inputs[i])
-		all[i] = spooled{in: &inputs[i], spool: hits}
+		all[i] = spooledHits{in: &inputs[i], spool: hits}
 		err := all[i].storeHits(r)
 		mu.Lock()
 		defer mu.Unlock()
@@ -314,7 +314,7 @@ func (sc *scanner) storeInputs(inputs []Input, readers readers, hits *spool) {
 		return err
 	})
 	for i := range all {
-		_, err := all[i].find()
+		_, err := all[i].fill()
 		sc.noteFirst(i, &all[i], errors.Join(errs[i], err))
 	}
 }
@@ -324,7 +324,7 @@ func (sc *scanner) noteFirst(i int, f feed, err error) {
 	if err != nil {
 		sc.errs = append(sc.errs, err)
 	}
-	if hits := f.found(); len(hits) > 0 {
+	if hits := f.available(); len(hits) > 0 {
 		sc.heads = append(sc.heads, head{hits[0].Time, i, f})
 		f.park()
 	}
@@ -333,13 +333,13 @@ func (sc *scanner) noteFirst(i int, f feed, err error) {
 // takeNext processes the hits of one input that come before the hits of all other inputs.
 func (sc *scanner) takeNext() {
 	f := sc.heads[0].feed
-	ok, err := f.find()
+	ok, err := f.fill()
 	if ok {
 		sc.input = sc.heads[0].order
 		hits := f.next(sc.heads.countPreceding())
 		sc.timeless.moveUndated(hits)
 		sc.takeHits(f.name(), hits)
-		ok, err = f.find()
+		ok, err = f.fill()
 	}
 	if err != nil {
 		sc.errs = append(sc.errs, err)
@@ -348,7 +348,7 @@ func (sc *scanner) takeNext() {
 		heap.Pop(&sc.heads)
 		return
 	}
-	sc.heads[0].at = f.found()[0].Time
+	sc.heads[0].at = f.available()[0].Time
 	heap.Fix(&sc.heads, 0)
 	if sc.heads[0].feed != f {
 		f.park()
@@ -366,7 +366,7 @@ func (sc *scanner) countOutcome(i int, r *reader) {
 	} else if !r.timed {
 		sc.untimed = append(sc.untimed, i)
 	}
-	sc.last = times.Later(sc.last, out.Until)
+	sc.last = times.Max(sc.last, out.Until)
 	if !out.From.IsZero() && (sc.first.IsZero() || out.From.Before(sc.first)) {
 		sc.first = out.From
 	}
@@ -431,11 +431,11 @@ func (sc *scanner) splitTrusted(hits []matcher.Hit) (trusted, untrusted []matche
 	for i := range hits {
 		h := &hits[i]
 		if !sc.session.set.Trusts(h.Rule, h.Labels) {
-			if sc.report.Ignored == nil {
-				sc.report.Ignored = map[Ignored]int64{}
+			if sc.report.UntrustedLines == nil {
+				sc.report.UntrustedLines = map[RuleNamespace]int64{}
 			}
 			if h.Part >= 0 { // a line that ends a failure is no evidence of a failure
-				sc.report.Ignored[Ignored{h.Rule.Alert, h.Labels["namespace"]}]++
+				sc.report.UntrustedLines[RuleNamespace{h.Rule.Alert, h.Labels["namespace"]}]++
 			}
 			sc.ignored = append(sc.ignored, *h)
 			continue
@@ -479,7 +479,7 @@ func (sc *scanner) recordAlert(x episodes.Episode) {
 			return
 		}
 		sc.alerts[x.Fingerprint] = len(sc.report.Alerts)
-		sc.report.Alerts = append(sc.report.Alerts, Alert{Episode: x, Fired: x.FiredAt})
+		sc.report.Alerts = append(sc.report.Alerts, Alert{Episode: x, FiredAt: x.FiredAt})
 	case x.State == episodes.StateFiring && i != notKept:
 		sc.report.Alerts[i].Episode = x
 	case x.State == episodes.StateResolved && open:
@@ -523,12 +523,12 @@ func (sc *scanner) finishClock() {
 	if sc.opt.End.After(end) {
 		end = sc.opt.End
 	}
-	end = times.Later(end, sc.last)
+	end = times.Max(end, sc.last)
 	sc.report.End = end
 	if sc.finder != nil && !sc.first.IsZero() && !sc.finder.first.IsZero() && sc.finder.first.Before(sc.first) {
 		sc.first = sc.finder.first // the lines may not be in the order of their times
 	}
-	sc.report.Covered = Coverage{sc.first, end}
+	sc.report.Coverage = Coverage{sc.first, end}
 	sc.ended = true
 	if sc.opt.HitsOnly {
 		return
@@ -561,12 +561,12 @@ func (sc *scanner) findFindings() {
 		return
 	}
 	sc.noteAssumptions()
-	sc.report.Findings, sc.report.Few = sc.finder.listFindings(sc.report.Covered, sc.report.Outcomes, sc.report.Alerts)
+	sc.report.Findings, sc.report.FewLineFindings = sc.finder.listFindings(sc.report.Coverage, sc.report.Outcomes, sc.report.Alerts)
 	sc.report.FindingsOmitted = sc.finder.omitted
 	if sc.untrusted == nil {
 		return
 	}
-	shown, _ := sc.untrusted.listFindings(sc.report.Covered, sc.report.Outcomes, nil)
+	shown, _ := sc.untrusted.listFindings(sc.report.Coverage, sc.report.Outcomes, nil)
 	for _, x := range shown {
 		if x.Doubt != Recovered {
 			x.Doubt, x.Missing = Untrusted, sc.whyDistrusted(x.Episode.Alert)
@@ -580,7 +580,7 @@ func (sc *scanner) findFindings() {
 // trust them.
 func (sc *scanner) whyDistrusted(rule string) string {
 	var names, fix []string
-	for x := range sc.report.Ignored {
+	for x := range sc.report.UntrustedLines {
 		if x.Rule == rule && namespaces.Check("+"+x.Namespace) == nil {
 			names = append(names, x.Namespace)
 		}
@@ -605,15 +605,15 @@ func (sc *scanner) forgetTimes() {
 	for i := range sc.report.Alerts {
 		a := &sc.report.Alerts[i]
 		if sc.timeless.isUndated(&a.Episode) {
-			a.Fired = time.Time{}
+			a.FiredAt = time.Time{}
 		}
 		sc.timeless.clearTimes(&a.Episode)
 	}
-	for _, list := range [][]Finding{sc.report.Findings, sc.report.Few} {
+	for _, list := range [][]Finding{sc.report.Findings, sc.report.FewLineFindings} {
 		for i := range list {
 			sc.timeless.clearTimes(&list[i].Episode)
-			for k := range list[i].Others {
-				sc.timeless.clearTimes(&list[i].Others[k])
+			for k := range list[i].OtherFailures {
+				sc.timeless.clearTimes(&list[i].OtherFailures[k])
 			}
 		}
 	}
@@ -636,7 +636,7 @@ func (sc *scanner) noteAssumptions() {
 		}
 		if a.Episode.State == episodes.StateFiring {
 			e, ok := sc.finder.elsewhere(&a.Episode)
-			if ok && !a.Fired.Before(e.at) {
+			if ok && !a.FiredAt.Before(e.at) {
 				sc.finder.doubted = append(sc.finder.doubted, a.Episode)
 				sc.fired[a.Episode.Alert]--
 				continue
@@ -644,7 +644,7 @@ func (sc *scanner) noteAssumptions() {
 			switch end := sc.report.End; {
 			case ok:
 				a.Assumes = "that it is not over: a line of " + e.String() + " ends it, unless that log is of another place"
-			case !end.IsZero() && a.Fired.After(end):
+			case !end.IsZero() && a.FiredAt.After(end):
 				a.Assumes = "that the failure goes on after the log ends, at " + end.UTC().Format(time.RFC3339)
 			}
 		}
@@ -661,7 +661,7 @@ func (sc *scanner) isLater(file, other string) bool {
 			if name := sc.inputs[i].StreamLabels()[FileLabel]; name != "" {
 				id, from, until := maphash.String(sc.seed, name), out.From, out.Until
 				if x, ok := sc.spans[id]; ok {
-					from, until = times.Earlier(from, x[0]), times.Later(until, x[1])
+					from, until = times.Min(from, x[0]), times.Max(until, x[1])
 				}
 				sc.spans[id] = [2]time.Time{from, until}
 			}
@@ -686,9 +686,9 @@ func (sc *scanner) findUndecided() {
 				continue
 			}
 			if sc.report.Undecided == nil {
-				sc.report.Undecided = map[Undecided]int{}
+				sc.report.Undecided = map[RuleSelector]int{}
 			}
-			sc.report.Undecided[Undecided{x.Rule.Alert, part.From.String()}]++
+			sc.report.Undecided[RuleSelector{x.Rule.Alert, part.From.String()}]++
 			break
 		}
 	}

@@ -185,7 +185,7 @@ func TestCompare(t *testing.T) {
 	require.Equal(t, "Lost", changes[0].Rule)
 	require.Len(t, changes[0].Later, 1)
 	later := changes[0].Later[0]
-	require.Equal(t, 3*time.Minute, later.After.Fired.Sub(later.Before.Fired))
+	require.Equal(t, 3*time.Minute, later.After.FiredAt.Sub(later.Before.FiredAt))
 	require.Len(t, changes[1].More, 1)
 	require.False(t, changes[1].Same())
 
@@ -211,7 +211,7 @@ func TestIgnoredNamespaces(t *testing.T) {
 	}
 	r := scan(matcher.Labels{"namespace": "team"})
 	require.Empty(t, r.Alerts)
-	require.Equal(t, map[Ignored]int64{{Rule: "A", Namespace: "team"}: 2}, r.Ignored)
+	require.Equal(t, map[RuleNamespace]int64{{Rule: "A", Namespace: "team"}: 2}, r.UntrustedLines)
 	require.Len(t, r.Findings, 1)
 	require.Equal(t, Untrusted, r.Findings[0].Doubt)
 	require.EqualValues(t, 2, r.Findings[0].Episode.Count)
@@ -223,14 +223,14 @@ func TestIgnoredNamespaces(t *testing.T) {
 	r = scan(matcher.Labels{"namespace": "team"})
 	require.Len(t, r.Findings, 1, "another rule describes the lines")
 	require.Equal(t, "B", r.Findings[0].Episode.Alert)
-	require.Len(t, r.Ignored, 1)
+	require.Len(t, r.UntrustedLines, 1)
 	set.Rules = set.Rules[:1]
 	prog, err = matcher.CompileOpen(set)
 	require.NoError(t, err)
 	for _, labels := range []matcher.Labels{{"namespace": "kube-system"}, nil} {
 		r = scan(labels)
 		require.Len(t, r.Alerts, 1)
-		require.Empty(t, r.Ignored)
+		require.Empty(t, r.UntrustedLines)
 		require.Empty(t, r.Findings)
 	}
 }

@@ -71,7 +71,7 @@ func (s *spool) codeHit(c *codec.Codec, h *matcher.Hit) {
 	codec.Text(c, &at)
 	c.Bool(&h.TextTime)
 	c.Bool(&h.Untimed)
-	c.Duration(&h.Moved)
+	c.Duration(&h.ClockShift)
 	c.Int64(&h.LineNumber)
 	c.Int64(&id)
 	codec.Text(c, &h.Line)
@@ -82,8 +82,8 @@ func (s *spool) codeHit(c *codec.Codec, h *matcher.Hit) {
 	}
 }
 
-// spooled returns the hits of one input from a spool, in the order of the lines.
-type spooled struct {
+// spooledHits returns the hits of one input from a spool, in the order of the lines.
+type spooledHits struct {
 	in     *Input
 	spool  *spool
 	pieces []piece // pieces that contain hits that were not consumed yet
@@ -92,9 +92,9 @@ type spooled struct {
 }
 
 // storeHits reads the input to its end and stores its hits.
-func (r *spooled) storeHits(from *reader) error {
+func (r *spooledHits) storeHits(from *reader) error {
 	for {
-		ok, err := from.find()
+		ok, err := from.fill()
 		if !ok {
 			return err
 		}
@@ -111,7 +111,7 @@ func (r *spooled) storeHits(from *reader) error {
 	}
 }
 
-func (r *spooled) writePiece(hits []matcher.Hit) error {
+func (r *spooledHits) writePiece(hits []matcher.Hit) error {
 	c := codec.NewWriter()
 	codec.List(c, &hits, r.spool.codeHit)
 	data := []byte(c.Result())
@@ -123,11 +123,11 @@ func (r *spooled) writePiece(hits []matcher.Hit) error {
 	return nil
 }
 
-func (r *spooled) name() string { return r.in.Name }
+func (r *spooledHits) name() string { return r.in.Name }
 
-func (r *spooled) found() []matcher.Hit { return r.hits }
+func (r *spooledHits) available() []matcher.Hit { return r.hits }
 
-func (r *spooled) next(n int) []matcher.Hit {
+func (r *spooledHits) next(n int) []matcher.Hit {
 	out := r.hits[:n]
 	if r.hits, r.taken = r.hits[n:], r.taken+n; len(r.hits) == 0 {
 		r.pieces, r.taken = r.pieces[1:], 0
@@ -135,9 +135,9 @@ func (r *spooled) next(n int) []matcher.Hit {
 	return out
 }
 
-func (r *spooled) park() { r.hits = nil }
+func (r *spooledHits) park() { r.hits = nil }
 
-func (r *spooled) find() (bool, error) {
+func (r *spooledHits) fill() (bool, error) {
 	if len(r.hits) > 0 || len(r.pieces) == 0 {
 		return len(r.hits) > 0, nil
 	}

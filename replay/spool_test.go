@@ -56,7 +56,7 @@ func TestManyInputs(t *testing.T) {
 
 func alertTexts(r Report) (out []string) {
 	for _, a := range r.Alerts {
-		out = append(out, fmt.Sprint(a.Episode.Alert, a.Episode.Labels, a.Episode.State, a.Fired, a.Episode.EndsAt, a.Episode.Count, a.Episode.Line))
+		out = append(out, fmt.Sprint(a.Episode.Alert, a.Episode.Labels, a.Episode.State, a.FiredAt, a.Episode.EndsAt, a.Episode.Count, a.Episode.Line))
 	}
 	return out
 }

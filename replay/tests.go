@@ -74,7 +74,7 @@ func RunTests(all []*rules.Rule, opt TestOptions) (TestReport, error) {
 		err error
 	}
 	outcomes := runParallel(len(all), func(i int) (o outcome) {
-		r := cmp.Or(all[i].Packed, all[i]) // the tests are for the rule as its pack defines it
+		r := cmp.Or(all[i].PackRule, all[i]) // the tests are for the rule as its pack defines it
 		o.Results, o.err = runRule(r, opt.Run)
 		if o.err == nil && opt.Mutate && o.Failed() == 0 {
 			o.Mutants, o.Survivors, o.err = mutateRule(r, opt.Run)
@@ -361,7 +361,7 @@ func describeExpected(want []rules.ExpectedAlert) string {
 
 // Transition is a change of an alert's state in a test.
 type Transition struct {
-	At      time.Duration // time since the start of the test
+	Offset  time.Duration // time since the start of the test
 	Episode episodes.Episode
 }
 
@@ -376,7 +376,7 @@ func Trace(r *rules.Rule, t rules.Test, until time.Duration) ([]Transition, erro
 	var out []Transition
 	steps := testSteps(t)
 	s := newSession(set, prog, testStart, episodes.Config{}, testSources(t, steps)...)
-	s.notify = func(x episodes.Episode) { out = append(out, Transition{At: s.now.Sub(testStart), Episode: x}) }
+	s.notify = func(x episodes.Episode) { out = append(out, Transition{Offset: s.now.Sub(testStart), Episode: x}) }
 	for ; len(steps) > 0; steps = steps[1:] {
 		s.reachTime(testStart.Add(steps[0].at))
 		if err := s.runInput(t, steps[0]); err != nil {

@@ -34,7 +34,7 @@ func TestTimeless(t *testing.T) {
 			var got, why []string
 			for _, a := range report.Alerts {
 				got = append(got, a.Episode.Alert)
-				require.Zero(t, [4]time.Time{a.Fired, a.Episode.StartsAt, a.Episode.LastSeen, a.Episode.EndsAt})
+				require.Zero(t, [4]time.Time{a.FiredAt, a.Episode.StartsAt, a.Episode.LastSeen, a.Episode.EndsAt})
 				require.Empty(t, a.Episode.Annotations["first_seen"]+a.Episode.Annotations["last_seen"]+a.Assumes)
 			}
 			for _, x := range report.Findings {

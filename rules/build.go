@@ -166,7 +166,7 @@ func (b *builder) compileOverridden(r *packRule) {
 	packed, form := r.rule, r.writtenForm()
 	rule, problems := compileSafely(*form)
 	if r.rule = rule; r.relabelled && rule != nil && packed != nil {
-		rule.Packed = packed
+		rule.PackRule = packed
 	}
 	by := form.Keys.Key("by")
 	for i, p := range problems {

@@ -18,8 +18,8 @@ type Cause struct {
 	// Lag is the duration by which the cause may begin later than the symptom. Zero means that the cause must begin
 	// first.
 	Lag time.Duration
-	// At is the position of the cause's name in the file.
-	At strictyaml.Pos
+	// Pos is the position of the cause's name in the file.
+	Pos strictyaml.Pos
 }
 
 // SharedLabels returns the labels whose values must be equal in an alert of the rule symptom and an alert of the cause.
@@ -70,7 +70,7 @@ func (c *compiler) compileCauses() {
 	seen := map[string]bool{}
 	for i := range c.SymptomOf {
 		s := &c.SymptomOf[i]
-		if s.Keys.At.IsZero() || s.Keys.HasAnyError() {
+		if s.Keys.Pos.IsZero() || s.Keys.HasAnyError() {
 			continue
 		}
 		at := s.Keys.Value("alert")
@@ -86,7 +86,7 @@ func (c *compiler) compileCauses() {
 			continue
 		}
 		seen[s.Alert] = true
-		cause := Cause{Alert: s.Alert, Lag: s.Lag, At: at}
+		cause := Cause{Alert: s.Alert, Lag: s.Lag, Pos: at}
 		if s.Keys.Has("same") {
 			c.checkNames(s.Same, &s.Keys, "same")
 			c.checkSameOfCause(s)
@@ -149,7 +149,7 @@ func (b *builder) lintCauses() {
 				if unknown++; unknown <= maxSuggested {
 					fix = strictyaml.SuggestName(c.Alert, names, fix)
 				}
-				b.problems = append(b.problems, r.writtenForm().newProblem(c.At, strictyaml.Warning, "unknown-cause",
+				b.problems = append(b.problems, r.writtenForm().newProblem(c.Pos, strictyaml.Warning, "unknown-cause",
 					fmt.Sprintf("rule %s is a symptom of %s, which no loaded pack has", r.alert, c.Alert), fix))
 				continue
 			}
@@ -164,7 +164,7 @@ func (b *builder) lintCauses() {
 // checkShared checks that alerts of the cause have the labels that must be equal.
 func (b *builder) checkShared(r *packRule, c *Cause, cause *packRule) {
 	if _, ok := c.SharedLabels(r.rule, cause.rule.By); !ok {
-		at, where := blamePlace(c.At, r, cause)
+		at, where := blamePlace(c.Pos, r, cause)
 		b.problems = append(b.problems, r.writtenForm().newProblem(at, strictyaml.Error, "no-shared-label",
 			fmt.Sprintf("the keys of rules %s and %s have no name in common, so nothing says which alerts belong together%s", r.alert, c.Alert, where),
 			fmt.Sprintf("state the labels that must agree: {alert: %s, same: [...]}; same: [] relates all of its alerts in the same cluster", c.Alert)))
@@ -225,7 +225,7 @@ func (b *builder) findCircles(byName map[string]*packRule) {
 					of := append(path[at+1:len(path):len(path)], cause)[k]
 					steps = append(steps, fmt.Sprintf("%s is a symptom of %s", x.alert, of.alert))
 				}
-				b.problems = append(b.problems, r.writtenForm().newProblem(c.At, strictyaml.Error, "cause-circle",
+				b.problems = append(b.problems, r.writtenForm().newProblem(c.Pos, strictyaml.Error, "cause-circle",
 					"`symptom_of` leads in a circle: "+strings.Join(steps, ", "), "keep the direction from the symptom to the cause"))
 				continue
 			}

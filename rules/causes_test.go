@@ -34,7 +34,7 @@ func TestCauses(t *testing.T) {
 	require.Len(t, r.Causes, 2)
 	require.Equal(t, "StoreSlow", r.Causes[0].Alert)
 	require.Nil(t, r.Causes[0].Same)
-	require.Equal(t, 18, r.Causes[0].At.Line)
+	require.Equal(t, 18, r.Causes[0].Pos.Line)
 	require.NotNil(t, r.Causes[1].Same, "none is not the default")
 	require.Equal(t, 5*time.Minute, r.Causes[1].Lag)
 
@@ -56,8 +56,8 @@ func TestCausesAreNotPartOfTheHash(t *testing.T) {
 	again := build(t, "overrides:\n- {rule: LeaseLost, set: {symptom_of: []}}\n", causePack)
 	require.Equal(t, set.Rule("LeaseLost").Hash, again.Rule("LeaseLost").Hash)
 	require.Empty(t, again.Rule("LeaseLost").Causes)
-	require.NotNil(t, again.Rule("LeaseLost").Packed, "the tests are about the rule of the pack")
-	require.Nil(t, set.Rule("LeaseLost").Packed)
+	require.NotNil(t, again.Rule("LeaseLost").PackRule, "the tests are about the rule of the pack")
+	require.Nil(t, set.Rule("LeaseLost").PackRule)
 }
 
 func TestOverridesOfTextsAndKey(t *testing.T) {
@@ -88,11 +88,11 @@ func TestOverridesOfTextsAndKey(t *testing.T) {
 	require.Contains(t, r.SetBy()["annotations.wiki"], "override f0.yaml:5")
 	require.Contains(t, r.SetBy()["remediation.runbook_url"], "override f0.yaml:6")
 	require.Contains(t, r.SetBy()["by"], "override f0.yaml:8")
-	require.NotEqual(t, r.Packed.Hash, r.Hash, "another key has other episodes")
-	require.Equal(t, []string{"namespace", "pod"}, r.Packed.By)
+	require.NotEqual(t, r.PackRule.Hash, r.Hash, "another key has other episodes")
+	require.Equal(t, []string{"namespace", "pod"}, r.PackRule.By)
 	other := set.Rule("StoreSlow")
 	require.Equal(t, map[string]string{"team": "base", "tier": "one"}, source(other.Labels), "rules share no map")
-	require.Nil(t, other.Packed)
+	require.Nil(t, other.PackRule)
 
 	// A rule without a remediation gets the link alone.
 	set = build(t, "overrides:\n- {rule: StoreSlow, set: {runbook_url: 'https://c.example/d'}}\n", causePack)

@@ -15,11 +15,11 @@ func forgetWritten(r *Rule) {
 	r.Tests, r.FromAt = nil, strictyaml.Pos{}
 	for _, a := range []*ClearOrUnless{r.Clear, r.Unless} {
 		if a != nil {
-			a.At = strictyaml.Pos{}
+			a.Pos = strictyaml.Pos{}
 		}
 	}
 	for i := range r.Causes {
-		r.Causes[i].At = strictyaml.Pos{}
+		r.Causes[i].Pos = strictyaml.Pos{}
 	}
 }
 

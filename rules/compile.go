@@ -186,14 +186,14 @@ func (c *compiler) compileClear() *ClearOrUnless {
 		From:    c.compileFrom(c.Clear.From, &c.Clear.Keys, "`clear`"),
 		Matcher: c.compilePart(&c.Clear.Parts, &c.Clear.Keys, "`clear`", InMessage),
 		Same:    c.sharedNames(c.Clear.Same, &c.Clear.Keys),
-		At:      c.Keys.Key("clear"),
+		Pos:     c.Keys.Key("clear"),
 	}
 }
 
 // compileUnless compiles `unless` and merges the `add_unless` of overrides.
 func (c *compiler) compileUnless() *ClearOrUnless {
 	var out *ClearOrUnless
-	all := c.added
+	all := c.addedUnless
 	if c.Unless != nil {
 		all = append([]*UnlessSyntax{c.Unless}, all...)
 	}
@@ -209,7 +209,7 @@ func (c *compiler) compileUnless() *ClearOrUnless {
 			Within:  u.Within,
 		}
 		if u == c.Unless {
-			a.At = c.Keys.Key("unless")
+			a.Pos = c.Keys.Key("unless")
 		}
 		c.checkUnlessWithin(u, name)
 		out = c.mergeConditions(out, a, u)
@@ -223,27 +223,27 @@ func (c *compiler) mergeConditions(a, b *ClearOrUnless, u *UnlessSyntax) *ClearO
 		return b
 	}
 	if !a.From.Equal(b.From) {
-		c.addError(u.Keys.At, "add-unless", fmt.Sprintf("rule %s already has an `unless` with another `from`: %s", c.Alert, a.From),
+		c.addError(u.Keys.Pos, "add-unless", fmt.Sprintf("rule %s already has an `unless` with another `from`: %s", c.Alert, a.From),
 			"use the same `from`, or copy the rule")
 		return a
 	}
 	if !equalSets(a.Same, b.Same) {
-		c.addError(u.Keys.At, "add-unless", fmt.Sprintf("rule %s already has an `unless` with another `same`", c.Alert),
+		c.addError(u.Keys.Pos, "add-unless", fmt.Sprintf("rule %s already has an `unless` with another `same`", c.Alert),
 			fmt.Sprintf("use same: %s, or copy the rule", flowList(a.Same)))
 		return a
 	}
 	if a.Within != b.Within && b.Within > 0 {
-		c.addWarning(u.Keys.At, "add-unless", fmt.Sprintf("rule %s already has an `unless` with within: %s; both now mute for %s",
+		c.addWarning(u.Keys.Pos, "add-unless", fmt.Sprintf("rule %s already has an `unless` with within: %s; both now mute for %s",
 			c.Alert, duration(a.Within), duration(max(a.Within, b.Within))), "use within: "+duration(a.Within))
 	}
-	return &ClearOrUnless{From: a.From, Matcher: Matcher{Any: []Matcher{a.Matcher, b.Matcher}}, Same: a.Same, Within: max(a.Within, b.Within), At: a.At}
+	return &ClearOrUnless{From: a.From, Matcher: Matcher{Any: []Matcher{a.Matcher, b.Matcher}}, Same: a.Same, Within: max(a.Within, b.Within), Pos: a.Pos}
 }
 
 func (c *compiler) checkUnlessWithin(u *UnlessSyntax, name string) {
 	switch {
 	case u.Keys.Lacks("within") && !u.Keys.HasAnyError():
-		if u.Keys.At.File() != c.file {
-			c.addError(u.Keys.At, "needs-within", name+" lacks `within`", fixWithin)
+		if u.Keys.Pos.File() != c.file {
+			c.addError(u.Keys.Pos, "needs-within", name+" lacks `within`", fixWithin)
 			return
 		}
 		c.reportMissing("unless", "needs-within", name+" lacks `within`", fixWithin)

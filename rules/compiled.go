@@ -31,18 +31,18 @@ func ShippedWithoutTests(prefix string) []File {
 	return files
 }
 
-// packed is a compiled pack with the name of its file. The packs are stored separately, so that a change of one pack
+// packedDocument is a compiled pack with the name of its file. The packs are stored separately, so that a change of one pack
 // changes few bytes.
-type packed struct{ name, document string }
+type packedDocument struct{ name, document string }
 
-func serializePacks(c *codec.Codec, all *[]packed) {
-	codec.List(c, all, func(c *codec.Codec, p *packed) {
+func serializePacks(c *codec.Codec, all *[]packedDocument) {
+	codec.List(c, all, func(c *codec.Codec, p *packedDocument) {
 		codec.Text(c, &p.name)
 		codec.Text(c, &p.document)
 	})
 }
 
-func compiledList() (all []packed) {
+func compiledList() (all []packedDocument) {
 	serializePacks(codec.NewReader(compiledPacks), &all)
 	return all
 }
@@ -156,7 +156,7 @@ func (c *documentCodec) storeConditions(r *Rule) {
 		codec.Text(c.Codec, &x.Alert)
 		codec.Texts(c.Codec, &x.Same)
 		c.Duration(&x.Lag)
-		c.storePos(&x.At)
+		c.storePos(&x.Pos)
 	})
 	codec.Texts(c.Codec, &r.CapturedNames)
 	codec.Text(c.Codec, &r.Hash)
@@ -208,7 +208,7 @@ func (c *documentCodec) clearOrUnless(_ *codec.Codec, a *ClearOrUnless) {
 	codec.Texts(c.Codec, &a.Same)
 	c.Bool(&a.NamespaceAdded)
 	c.Duration(&a.Within)
-	c.storePos(&a.At)
+	c.storePos(&a.Pos)
 }
 
 // storeSelector writes or reads a selector. Equal selectors are stored once.
@@ -247,7 +247,7 @@ func CompactRules(all []*Rule) {
 		stored[i] = w.Result()
 	}
 	for _, r := range all {
-		*r = Rule{Pack: r.Pack, File: r.File, Places: r.Places, Disabled: r.Disabled, Tests: r.Tests, Packed: r.Packed, maxLine: r.maxLine}
+		*r = Rule{Pack: r.Pack, File: r.File, Places: r.Places, Disabled: r.Disabled, Tests: r.Tests, PackRule: r.PackRule, maxLine: r.maxLine}
 	}
 	runtime.GC() // collects the old data first, so that the new data is not placed in the gaps between old objects
 	in := &documentCodec{}

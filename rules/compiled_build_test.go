@@ -40,9 +40,9 @@ func TestCompiledWithOthers(t *testing.T) {
 		for i, r := range got.Rules {
 			w := want.Rules[i]
 			sameRule(t, w, r)
-			require.Equal(t, w.Packed == nil, r.Packed == nil)
-			if w.Packed != nil {
-				sameRule(t, w.Packed, r.Packed)
+			require.Equal(t, w.PackRule == nil, r.PackRule == nil)
+			if w.PackRule != nil {
+				sameRule(t, w.PackRule, r.PackRule)
 			}
 		}
 		for i, p := range got.Packs {

@@ -33,11 +33,11 @@ func shippedDocuments(t *testing.T, prefix string) []*Document {
 
 // compilePacks returns the content of packs.bin.
 func compilePacks(docs []*Document) string {
-	var all []packed
+	var all []packedDocument
 	for _, d := range docs {
 		c := codec.NewWriter()
 		codeDocument(c, d, nil)
-		all = append(all, packed{d.file, c.Result()})
+		all = append(all, packedDocument{d.file, c.Result()})
 	}
 	c := codec.NewWriter()
 	serializePacks(c, &all)
@@ -96,11 +96,11 @@ func sameRule(t *testing.T, want, got *Rule) {
 		out = append(out, r.FromAt.Problem(0, "", "", ""))
 		for _, a := range []*ClearOrUnless{r.Clear, r.Unless} {
 			if a != nil {
-				out = append(out, a.At.Problem(0, "", "", ""))
+				out = append(out, a.Pos.Problem(0, "", "", ""))
 			}
 		}
 		for i := range r.Causes {
-			out = append(out, r.Causes[i].At.Problem(0, "", "", ""))
+			out = append(out, r.Causes[i].Pos.Problem(0, "", "", ""))
 		}
 		return out
 	}

@@ -85,7 +85,7 @@ func decodeTextOr(n *strictyaml.Node, plain any, text *string, keys *strictyaml.
 	}
 	value, isText := n.Text()
 	if isText {
-		*text, *keys = value, strictyaml.Keys{At: n.Pos()}
+		*text, *keys = value, strictyaml.Keys{Pos: n.Pos()}
 	}
 	return isText
 }
@@ -164,7 +164,7 @@ func (a *ExpectedAlert) DecodeYAML(n *strictyaml.Node) {
 		n.WrongType("a mapping of labels", "write {alertname: NAME}")
 		return
 	}
-	a.at = n.Pos()
+	a.pos = n.Pos()
 	a.Labels = map[string]string{}
 	for _, e := range n.Entries() {
 		switch e.Key {

@@ -121,8 +121,8 @@ func (d *Document) parsePack(doc *strictyaml.Document, file File) {
 		if !f.isDecoded() {
 			continue
 		}
-		f.next, f.shares = next[i], f.Keys.At.Line == line || f.Keys.At.Line == next[i].Line
-		line = f.Keys.At.Line
+		f.next, f.shares = next[i], f.Keys.Pos.Line == line || f.Keys.Pos.Line == next[i].Line
+		line = f.Keys.Pos.Line
 		f.released = file.Released
 		if file.WithoutTests {
 			p.Rules[i].Tests, f.Tests = nil, nil
@@ -153,7 +153,7 @@ func nextRules(all []RuleSyntax) []strictyaml.Pos {
 	var next strictyaml.Pos
 	for i := range slices.Backward(all) {
 		out[i] = next
-		if at := all[i].Keys.At; !at.IsZero() {
+		if at := all[i].Keys.Pos; !at.IsZero() {
 			next = at
 		}
 	}
@@ -216,7 +216,7 @@ func (d *Document) checkRuleCount(data []byte) bool {
 	case h.Keys.IsDecoded("tests") && h.Tests != tests:
 		d.wrongCount("tests", h.Tests, tests)
 	case stated && truncatedInLine(data):
-		d.addError(p.Keys.At.End(), "cut-off", "the file ends in the middle of a line: it may be truncated",
+		d.addError(p.Keys.Pos.End(), "cut-off", "the file ends in the middle of a line: it may be truncated",
 			"write the complete file again, or end its last line with a line break")
 	}
 	return got > 0

@@ -24,16 +24,16 @@ type form struct {
 	labelKeys, annotationKeys map[string]*strictyaml.Keys
 	defaults                  *strictyaml.Keys
 	origin                    map[string]string
-	// added lists the `add_unless` of overrides, which are merged with the rule's own `unless`.
-	added    []*UnlessSyntax
-	disabled string // reason in the override that switches the rule off
+	// addedUnless lists the `add_unless` of overrides, which are merged with the rule's own `unless`.
+	addedUnless []*UnlessSyntax
+	disabled    string // reason in the override that switches the rule off
 	// released is File.Released. It is false if an override changed the rule.
 	released bool
 }
 
 func newForm(p *PackFile, r *RuleSyntax, file string) form {
 	f := form{
-		RuleSyntax: *r, at: r.Keys.At, pack: p.Pack.Name, file: file,
+		RuleSyntax: *r, at: r.Keys.Pos, pack: p.Pack.Name, file: file,
 		origin: map[string]string{}, labelKeys: map[string]*strictyaml.Keys{}, annotationKeys: map[string]*strictyaml.Keys{}, defaults: &p.Defaults.Keys,
 	}
 	if r.Keys.Has("alert") {
@@ -85,7 +85,7 @@ func (f *form) clone() *form {
 func describeOrigin(kind string, p strictyaml.Pos) string { return kind + " " + p.String() }
 
 // isDecoded reports whether the rule is a mapping.
-func (f *form) isDecoded() bool { return !f.Keys.At.IsZero() }
+func (f *form) isDecoded() bool { return !f.Keys.Pos.IsZero() }
 
 // isLikely reports whether the rule probably contains a misspelling of key.
 func (f *form) isLikely(key string) bool { return !f.Keys.Has(key) && !f.Keys.Lacks(key) }
@@ -110,7 +110,7 @@ func (f *form) duplicateProblem(other *form) Problem {
 }
 
 func (f *form) lines() (from, to int) {
-	start := f.Keys.At
+	start := f.Keys.Pos
 	last := start.LastLine()
 	if !f.next.IsZero() {
 		last = max(start.Line, f.next.Line-1)
@@ -129,7 +129,7 @@ func (f *form) lines() (from, to int) {
 
 // ruleText returns the text of the rule without its tests and without indentation.
 func (f *form) ruleText() string {
-	start := f.Keys.At
+	start := f.Keys.Pos
 	if f.shares {
 		return strings.TrimRight(start.Until(f.next), " \t\r,") + "\n"
 	}

@@ -18,14 +18,14 @@ type testCompiler struct {
 func (c *testCompiler) compileTests(tests []TestSyntax) (all []Test) {
 	for i := range tests {
 		t := &tests[i]
-		if t.Keys.At.IsZero() {
+		if t.Keys.Pos.IsZero() {
 			continue
 		}
-		out := Test{Name: t.Name, Line: t.Keys.At.Line, Stream: t.Stream}
+		out := Test{Name: t.Name, Line: t.Keys.Pos.Line, Stream: t.Stream}
 		lines := 0
 		for j := range t.Input {
 			in := &t.Input[j]
-			if in.Keys.At.IsZero() {
+			if in.Keys.Pos.IsZero() {
 				continue
 			}
 			out.Input = append(out.Input, c.compileInput(in, t.Stream))
@@ -36,7 +36,7 @@ func (c *testCompiler) compileTests(tests []TestSyntax) (all []Test) {
 		}
 		for j := range t.Expect {
 			e := &t.Expect[j]
-			if !e.Keys.At.IsZero() {
+			if !e.Keys.Pos.IsZero() {
 				out.Expect = append(out.Expect, c.compileCheckpoint(e))
 			}
 		}
@@ -51,7 +51,7 @@ func (c *testCompiler) compileTests(tests []TestSyntax) (all []Test) {
 func (c *testCompiler) compileInput(in *InputSyntax, stream map[string]string) Input {
 	c.checkInput(in, stream)
 	out := in.Input
-	out.Line, out.Repeat = in.Keys.At.Line, max(in.Repeat, 1)
+	out.Line, out.Repeat = in.Keys.Pos.Line, max(in.Repeat, 1)
 	out.HasTS, out.HasUntil = in.Keys.Has("ts"), in.Keys.Has("until")
 	if !out.HasTS {
 		out.TS = in.At
@@ -74,7 +74,7 @@ func (c *testCompiler) checkInput(in *InputSyntax, stream map[string]string) {
 		}
 	}
 	if len(what) == 0 {
-		c.addError(k.At, "missing-key", "the input lacks `line`, `source`, `do` or `cause`", "add one of them")
+		c.addError(k.Pos, "missing-key", "the input lacks `line`, `source`, `do` or `cause`", "add one of them")
 		return
 	}
 	if len(what) > 1 {
@@ -136,18 +136,18 @@ func (c *testCompiler) checkExtras(in *InputSyntax, name string) {
 
 func (c *testCompiler) compileCheckpoint(e *CheckpointSyntax) Checkpoint {
 	out := Checkpoint{
-		Line: e.Keys.At.Line, At: e.At, None: e.Firing.None, HasFiring: e.Keys.Has("firing"),
+		Line: e.Keys.Pos.Line, At: e.At, None: e.Firing.None, HasFiring: e.Keys.Has("firing"),
 		Firing: e.Firing.Alerts, Resolved: e.Resolved,
 	}
 	if e.Keys.HasAnyError() {
 		return out
 	}
 	if !e.Keys.Has("firing") && !e.Keys.Has("resolved") {
-		c.addError(e.Keys.At, "missing-key", "the checkpoint lacks `firing` or `resolved`", "add firing: none, or list the alerts")
+		c.addError(e.Keys.Pos, "missing-key", "the checkpoint lacks `firing` or `resolved`", "add firing: none, or list the alerts")
 	}
 	for _, a := range e.Firing.Alerts {
 		if a.EndsAt != nil {
-			c.addError(a.at, "no-effect", "`ends_at` has no effect on a firing alert", "use it under `resolved`")
+			c.addError(a.pos, "no-effect", "`ends_at` has no effect on a firing alert", "use it under `resolved`")
 		}
 	}
 	return out

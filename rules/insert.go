@@ -41,7 +41,7 @@ type inserter struct {
 // findPlace returns the line before which the test is inserted, and the indented test.
 func (in *inserter) findPlace(test []string) (at int, lines []string, err error) {
 	f := &in.rule
-	start := f.RuleSyntax.Keys.At
+	start := f.RuleSyntax.Keys.Pos
 	from, to := f.lines()
 	if text := start.LineText(start.Line); start.Column > len(text) || text[start.Column-1] == '{' {
 		return 0, nil, fmt.Errorf("rule %s is written in braces", f.Alert)

@@ -24,7 +24,7 @@ func (l *linter) lintCost() {
 			continue
 		}
 		addCost(&cost, &w.compiled)
-		if w.keys.At.IsZero() || w.keys.HasAnyError() {
+		if w.keys.Pos.IsZero() || w.keys.HasAnyError() {
 			continue
 		}
 		if _, largest, at := programSizes(w.parts, w.keys, &w.compiled, true); largest > worst {
@@ -36,7 +36,7 @@ func (l *linter) lintCost() {
 		n, _, _ := programSizes(w.parts, w.keys, &w.compiled, false)
 		total += n
 		if p := w.parts; len(p.Contains) > 0 || n > 0 || len(p.Field) > 0 || len(p.Any) > 0 {
-			l.addWarning(w.keys.At, "no-literal", fmt.Sprintf("%s requires no text of %d bytes or more: it is tried on every line of its streams, for up to %s on a line of 16 KiB",
+			l.addWarning(w.keys.Pos, "no-literal", fmt.Sprintf("%s requires no text of %d bytes or more: it is tried on every line of its streams, for up to %s on a line of 16 KiB",
 				w.name, minLiteral, shortTime(expr.SizeCost(max(n, 1)))), "add a fixed text of its lines with `contains`")
 		}
 	}
@@ -83,7 +83,7 @@ func addCost(cost *expr.Cost, m *Matcher) {
 // programSizes returns the total number of instructions of a matcher's expressions, and the size and position of the
 // largest expression. Unless all is set, it omits expressions with a required literal. m is the compiled form of p.
 func programSizes(p *Parts, keys *strictyaml.Keys, m *Matcher, all bool) (total, largest int, at strictyaml.Pos) {
-	at = keys.At
+	at = keys.Pos
 	add := func(pattern string, where strictyaml.Pos) {
 		n := expr.Size(pattern)
 		total += n

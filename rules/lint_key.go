@@ -102,7 +102,7 @@ func (l *linter) checkCaptured(name string, first int, pos strictyaml.Pos) {
 		if s >= len(l.Sequence) || !l.rule.Steps[s].From.Equal(from) || slices.Contains(l.rule.StepCaptures(s), name) {
 			continue
 		}
-		report(&l.Sequence[s].Keys, l.Sequence[s].Keys.At, fmt.Sprintf("step %d", s+1), group)
+		report(&l.Sequence[s].Keys, l.Sequence[s].Keys.Pos, fmt.Sprintf("step %d", s+1), group)
 	}
 	if k := l.Clear; k != nil && l.rule.Clear.From.Equal(from) && !k.Keys.Has("same") && !slices.Contains(possibleCaptures(l.rule.Clear.Matcher), name) {
 		report(&k.Keys, l.Keys.Key("clear"), "`clear`", group+", or list the shared names in `same`")
@@ -111,7 +111,7 @@ func (l *linter) checkCaptured(name string, first int, pos strictyaml.Pos) {
 		return
 	}
 	for _, w := range l.written { // each matcher must capture the name by itself
-		at := w.keys.At
+		at := w.keys.Pos
 		switch w.name {
 		case nameUnless:
 			at = l.Keys.Key("unless")

@@ -37,7 +37,7 @@ func (l *linter) lintOrigin() {
 	}
 	foreign := func(p rulePart) bool { return !namesNamespace(p.from) }
 	if slices.ContainsFunc(ruleParts(l.rule), foreign) && l.rule.Distinct != "namespace" {
-		l.addWarning(l.Keys.At, "foreign-key", "every namespace is trusted, so a line of one joins the alert of another, which then says nothing new", fixForeign)
+		l.addWarning(l.Keys.Pos, "foreign-key", "every namespace is trusted, so a line of one joins the alert of another, which then says nothing new", fixForeign)
 	}
 	if a := l.rule.Clear; a != nil && l.Keys.IsDecoded("clear") && !namesNamespace(a.From) {
 		l.addWarning(l.Keys.Key("clear"), "foreign-clear", "every namespace is trusted, so a line of one can end the failure of another: `clear` does not share the namespace", fixForeign)

@@ -79,11 +79,11 @@ func (c *matcherCompiler) compileMatcher(p *Parts, keys *strictyaml.Keys, name s
 func (c *matcherCompiler) checkParts(p *Parts, keys *strictyaml.Keys, name string) {
 	parts := keys.Has("contains") || keys.Has("regex") || keys.Has("field") || keys.Has("any")
 	switch {
-	case keys.HasAnyError() || len(p.Contains) > 0 || parts || keys.At.IsZero():
+	case keys.HasAnyError() || len(p.Contains) > 0 || parts || keys.Pos.IsZero():
 	case p.Not != nil:
 		c.addError(keys.Key("not"), "not-alone", name+" has only `not`, which nearly every line satisfies", "add contains, regex, field or any beside it")
 	default:
-		c.addError(keys.At, "empty-matcher", name+" is empty: every line satisfies it", "add contains, regex, field or any")
+		c.addError(keys.Pos, "empty-matcher", name+" is empty: every line satisfies it", "add contains, regex, field or any")
 	}
 }
 

@@ -21,11 +21,11 @@ func (d *Document) parseOverrides(doc *strictyaml.Document) {
 	var work budget
 	for i := range o.Overrides {
 		e := &o.Overrides[i]
-		if e.Keys.At.IsZero() {
+		if e.Keys.Pos.IsZero() {
 			continue
 		}
 		if problem, fix := work.addCost(e.expressions()); problem != "" {
-			d.addError(e.Keys.At, "too-costly", problem, fix)
+			d.addError(e.Keys.Pos, "too-costly", problem, fix)
 			return
 		}
 		d.checkOverride(e)
@@ -65,7 +65,7 @@ func (d *Document) checkOverride(e *OverrideSyntax) {
 		c.compileSelector(u.From, &u.Keys, "`from` of "+nameAddUnless)
 		c.compileMatcher(&u.Parts, &u.Keys, nameAddUnless, InMessage)
 		if u.Keys.Lacks("within") && !k.HasError("add_unless") {
-			c.addError(u.Keys.At, "needs-within", nameAddUnless+" lacks `within`", fixWithin)
+			c.addError(u.Keys.Pos, "needs-within", nameAddUnless+" lacks `within`", fixWithin)
 		}
 		d.problems = append(d.problems, c.problems...)
 	}
@@ -90,7 +90,7 @@ func (e *OverrideSyntax) apply(f *form) {
 		s.apply(f)
 	}
 	if e.AddUnless != nil {
-		f.added = append(slices.Clip(f.added), e.AddUnless)
+		f.addedUnless = append(slices.Clip(f.addedUnless), e.AddUnless)
 		f.origin["unless"] = describeOrigin("override", e.Keys.Key("add_unless"))
 	}
 	if e.Keys.Has("disable") {

@@ -14,7 +14,7 @@ import (
 // demand, which is rare. It is immutable.
 type Places struct {
 	all    map[string]string
-	packed codec.Later
+	packed codec.Deferred
 }
 
 // PlacesOf returns the places in a map of the form that SetBy returns. The map must not change.

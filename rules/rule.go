@@ -140,9 +140,9 @@ type Rule struct {
 	// Disabled is the reason in the override that set ModeOff. It is empty if no override did so.
 	Disabled string
 
-	// Packed is the rule before overrides, to which the tests of the pack apply. It is set if an override changes
+	// PackRule is the rule before overrides, to which the tests of the pack apply. It is set if an override changes
 	// labels, texts or causes. Nil means the rule itself.
-	Packed *Rule
+	PackRule *Rule
 
 	// maxLine caches MaxLineTime. If it is nil, MaxLineTime computes its result at each call.
 	maxLine *lineBound
@@ -228,8 +228,8 @@ type ClearOrUnless struct {
 	// without a namespace also count.
 	NamespaceAdded bool          `json:"-"`
 	Within         time.Duration // duration for which an `unless` line mutes; zero for `clear`
-	// At is the position of the key in the rule. It is zero if only an override states the key.
-	At strictyaml.Pos `json:"-"`
+	// Pos is the position of the key in the rule. It is zero if only an override states the key.
+	Pos strictyaml.Pos `json:"-"`
 }
 
 // Matcher is a condition on one line. All its fields must hold. Its JSON is part of Rule.Hash.
@@ -331,7 +331,7 @@ type ExpectedAlert struct {
 	StartsAt    *time.Duration
 	EndsAt      *time.Duration
 	Value       *int64
-	at          strictyaml.Pos
+	pos         strictyaml.Pos
 }
 
 // Pack is one loaded pack.

@@ -157,7 +157,7 @@ func (c *compiler) checkURL(text string, pos strictyaml.Pos) {
 }
 
 func (c *compiler) checkAffects(a *AffectsSyntax) {
-	if a.Keys.At.IsZero() {
+	if a.Keys.Pos.IsZero() {
 		return
 	}
 	if a.Keys.IsDecoded("versions") {
@@ -165,7 +165,7 @@ func (c *compiler) checkAffects(a *AffectsSyntax) {
 			c.addInvalid(a.Keys.Value("versions"), a.Versions, "versions", "`versions`", err)
 		}
 	} else if a.Keys.Lacks("versions") {
-		c.addWarning(a.Keys.At, "versions", "`affects` lacks `versions`, so the running version cannot be compared", "add versions: \">=1.9.0 <1.10.0\"")
+		c.addWarning(a.Keys.Pos, "versions", "`affects` lacks `versions`, so the running version cannot be compared", "add versions: \">=1.9.0 <1.10.0\"")
 	}
 	if a.FixedIn != "" {
 		if _, err := semver.StrictNewVersion(strings.TrimPrefix(a.FixedIn, "v")); err != nil {

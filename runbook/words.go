@@ -218,7 +218,7 @@ func writeLines(b *strings.Builder, t rules.Test, wanted func(line string) bool)
 }
 
 func matchesStep(r *rules.Rule, text string) bool {
-	return slices.ContainsFunc(matcher.Explain(r, nil, []byte(text)).Parts, func(p matcher.PartExplanation) bool { return p.Part >= 0 && p.Held })
+	return slices.ContainsFunc(matcher.Explain(r, nil, []byte(text)).Parts, func(p matcher.PartExplanation) bool { return p.Part >= 0 && p.IsMet })
 }
 
 // linkTo returns a link from the page of one rule to the page of another. If set lacks the other rule, it returns only

@@ -15,7 +15,7 @@ import (
 type Delivery struct {
 	Endpoint string
 	Time     time.Time // time of the first of the merged answers
-	Last     time.Time // time of the last of the merged answers
+	LastAt   time.Time // time of the last of the merged answers
 	Times    int
 	Resolved bool   // whether the message was an end
 	Code     int    // HTTP status; zero if there is none or nothing was sent
@@ -47,7 +47,7 @@ func NewDeliveries() *Deliveries {
 // Record adds the answer of an endpoint to msgs. d is the answer, and Record sets its field
 // Resolved. d.Time is the time of the answer.
 func (l *Deliveries) Record(msgs []Message, d Delivery) {
-	d.Last, d.Times = d.Time, 1
+	d.LastAt, d.Times = d.Time, 1
 	d.Error = d.Error[:min(len(d.Error), maxAnswerReason)]
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +63,7 @@ func addOrCount(list []Delivery, d Delivery) []Delivery {
 	for i := len(list) - 1; i >= 0; i-- {
 		if old := &list[i]; old.Endpoint == d.Endpoint {
 			if old.Resolved == d.Resolved && old.Code == d.Code && old.Error == d.Error {
-				old.Last, old.Times = d.Last, old.Times+1
+				old.LastAt, old.Times = d.LastAt, old.Times+1
 				return list
 			}
 			break
@@ -83,7 +83,7 @@ func (l *Deliveries) Notified(fp episodes.Fingerprint, fired time.Time) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	list, _ := l.log.Peek(fp)
-	accepted := func(d *Delivery) bool { return d.Error == "" && !d.Last.Before(fired) }
+	accepted := func(d *Delivery) bool { return d.Error == "" && !d.LastAt.Before(fired) }
 	n := 0
 	for i := range list {
 		ended := func(d Delivery) bool { return d.Endpoint == list[i].Endpoint && d.Resolved && accepted(&d) }

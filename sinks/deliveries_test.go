@@ -22,7 +22,7 @@ func TestDeliveries(t *testing.T) {
 		t.Helper()
 		var got []string
 		for _, d := range l.Answers(1) {
-			got = append(got, fmt.Sprintf("%s %t %d %s %d-%dx%d", d.Endpoint, d.Resolved, d.Code, d.Error, d.Time.Minute(), d.Last.Minute(), d.Times))
+			got = append(got, fmt.Sprintf("%s %t %d %s %d-%dx%d", d.Endpoint, d.Resolved, d.Code, d.Error, d.Time.Minute(), d.LastAt.Minute(), d.Times))
 		}
 		require.Equal(t, want, got)
 	}
@@ -51,7 +51,7 @@ func TestDeliveries(t *testing.T) {
 func TestNotified(t *testing.T) {
 	fired := time.Unix(1000, 0)
 	d := func(endpoint string, at int64, resolved bool, err string) Delivery {
-		return Delivery{Endpoint: endpoint, Time: time.Unix(at, 0), Last: time.Unix(at+5, 0), Times: 3, Resolved: resolved, Error: err}
+		return Delivery{Endpoint: endpoint, Time: time.Unix(at, 0), LastAt: time.Unix(at+5, 0), Times: 3, Resolved: resolved, Error: err}
 	}
 	f := func(want int, all ...Delivery) {
 		t.Helper()

@@ -13,7 +13,7 @@ const maxPacked = 8 << 20
 // EndedPack encodes ended episodes for snapshots. Only one encoding runs at a time. It is safe
 // for concurrent use.
 type EndedPack struct {
-	pack blocks.Encoder[endedKey, Ended]
+	pack blocks.Encoder[endedKey, EndedEpisode]
 }
 
 type endedKey struct {
@@ -23,11 +23,11 @@ type endedKey struct {
 
 // Encode returns the encoded episodes, which UnpackEnded decodes. If they take more than 8
 // MiB, it omits the oldest ones. It sorts in.
-func (p *EndedPack) Encode(in []Ended) ([][]byte, error) {
-	slices.SortFunc(in, func(a, b Ended) int {
+func (p *EndedPack) Encode(in []EndedEpisode) ([][]byte, error) {
+	slices.SortFunc(in, func(a, b EndedEpisode) int {
 		return cmp.Or(a.EndsAt.Compare(b.EndsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
 	})
-	blocks, err := p.pack.Encode(in, func(e Ended) endedKey { return endedKey{e.Fingerprint, e.StartsAt} })
+	blocks, err := p.pack.Encode(in, func(e EndedEpisode) endedKey { return endedKey{e.Fingerprint, e.StartsAt} })
 	size := 0
 	for i, b := range slices.Backward(blocks) {
 		if size += len(b); size > maxPacked {
@@ -39,4 +39,4 @@ func (p *EndedPack) Encode(in []Ended) ([][]byte, error) {
 
 // UnpackEnded decodes the episodes that Encode encoded. It may return more than a receiver
 // needs, but State.Import uses only episodes to which its marks refer.
-func UnpackEnded(packed [][]byte) []Ended { return blocks.Decode[Ended](packed) }
+func UnpackEnded(packed [][]byte) []EndedEpisode { return blocks.Decode[EndedEpisode](packed) }

@@ -60,15 +60,15 @@ type StateConfig struct {
 type State struct {
 	cfg      StateConfig
 	slots    map[episodes.Fingerprint]*slot
-	live     map[episodes.Fingerprint]*slot // slots that are not parked (see slot.parked)
+	live     map[episodes.Fingerprint]*slot // slots that are not parked (see slot.parkedUntil)
 	wakeAt   time.Time                      // time at which Due must examine a parked slot again; zero if there is none
 	seen     time.Time                      // time of the last call of Due
 	versions uint64                         // newest version number that was assigned
 	evicted  int64
 
-	peers []*State  // states of the endpoints that notify the same people
-	up    bool      // whether the last request was answered
-	away  time.Time // time at which the endpoint stopped responding; zero if it responds or has not been tried
+	peers     []*State  // states of the endpoints that notify the same people
+	up        bool      // whether the last request was answered
+	downSince time.Time // time at which the endpoint stopped responding; zero if it responds or has not been tried
 }
 
 // slot holds the newest message of one fingerprint, and records which messages the endpoint
@@ -79,17 +79,17 @@ type slot struct {
 	epoch   uint64 // number that changes when another episode of the key replaces the current one
 	version uint64 // version of the newest message, which changes with every message
 
-	accepted    time.Time // time at which the episode was first accepted as firing
-	alive       time.Time // time at which the episode was last accepted as firing
-	ended       time.Time // time at which the episode was first accepted as resolved
-	sent        time.Time // time at which a message was last accepted, firing or resolved
-	sentVersion uint64    // version of the message that was last accepted
-	refused     time.Time // time at which a message was last refused; zero after one was accepted
-	imported    time.Time // time at which the slot was read from a saved state; zero if it was not
-	counted     bool      // whether Accepted has returned the episode
-	dropped     bool      // whether nothing more is sent, because the endpoint refused the end or a peer sends it
-	later       []episodes.Episode
-	parked      time.Time // time until which Due and Next need not examine the slot; zero if they examine it
+	acceptedAt    time.Time // time at which the episode was first accepted as firing
+	lastFiringAt  time.Time // time at which the episode was last accepted as firing
+	endedAt       time.Time // time at which the episode was first accepted as resolved
+	sentAt        time.Time // time at which a message was last accepted, firing or resolved
+	sentVersion   uint64    // version of the message that was last accepted
+	refusedAt     time.Time // time at which a message was last refused; zero after one was accepted
+	imported      time.Time // time at which the slot was read from a saved state; zero if it was not
+	counted       bool      // whether Accepted has returned the episode
+	dropped       bool      // whether nothing more is sent, because the endpoint refused the end or a peer sends it
+	laterEpisodes []episodes.Episode
+	parkedUntil   time.Time // time until which Due and Next need not examine the slot; zero if they examine it
 }
 
 func (e *slot) isOver() bool { return e.ep.State != episodes.StateFiring }
@@ -102,7 +102,7 @@ func (e *slot) isDisplaced() bool { return e.isOver() && e.ep.Reason == episodes
 // sent. An endpoint that forgets alerts without an end, such as Alertmanager, would report the
 // end as a recovery.
 func (s *State) isEndUnknown(e *slot) bool {
-	return s.cfg.Resend > 0 && e.isDisplaced() && e.ended.IsZero() && len(e.later) == 0
+	return s.cfg.Resend > 0 && e.isDisplaced() && e.endedAt.IsZero() && len(e.laterEpisodes) == 0
 }
 
 // hasLapsed reports whether the end of e is unknown and e was kept firing for unknownFor.
@@ -162,8 +162,8 @@ func (s *State) updateSlot(ep episodes.Episode, now time.Time) {
 	case s.keepForLater(old, ep):
 		return
 	case !old.ep.StartsAt.Equal(ep.StartsAt) || (old.isOver() && ep.State == episodes.StateFiring):
-		*old = slot{epoch: s.versions, refused: old.refused}
-	case old.isOver() && old.known && (!old.isDisplaced() || !old.ended.IsZero() || ep.Reason == episodes.ReasonDisplaced):
+		*old = slot{epoch: s.versions, refusedAt: old.refusedAt}
+	case old.isOver() && old.known && (!old.isDisplaced() || !old.endedAt.IsZero() || ep.Reason == episodes.ReasonDisplaced):
 		return // the end is already known, and continues to be sent unchanged
 	}
 	old.ep, old.known, old.version = ep, true, s.versions
@@ -171,12 +171,12 @@ func (s *State) updateSlot(ep episodes.Episode, now time.Time) {
 
 // endDisplaced ends the firing episode of a slot, because ep replaces it and is not sent.
 func (s *State) endDisplaced(old *slot, ep episodes.Episode, now time.Time) {
-	if old != nil && len(old.later) > 0 {
-		endLast(old.later, ep, now)
+	if old != nil && len(old.laterEpisodes) > 0 {
+		endLast(old.laterEpisodes, ep, now)
 		return
 	}
 	// known is set if the end of a displaced episode has become known.
-	known := old != nil && old.isDisplaced() && old.ended.IsZero() && ep.State == episodes.StateDropped
+	known := old != nil && old.isDisplaced() && old.endedAt.IsZero() && ep.State == episodes.StateDropped
 	if old == nil || old.isOver() && !known {
 		return
 	}
@@ -211,7 +211,7 @@ func (s *State) makeRoom() bool {
 	}
 	slices.SortFunc(victims, byLoss(victims))
 	for _, e := range victims[:min(len(victims), max(1, s.cfg.MaxKeys/256))] {
-		if e.known && e.ended.IsZero() && !s.endedElsewhere(e) {
+		if e.known && e.endedAt.IsZero() && !s.endedElsewhere(e) {
 			s.evicted++
 		}
 		s.removeSlot(e.ep.Fingerprint)
@@ -228,27 +228,27 @@ func byLoss(slots []*slot) func(a, b *slot) int {
 		switch {
 		case !e.known:
 			return 0
-		case !e.ended.IsZero():
+		case !e.endedAt.IsZero():
 			return 1
 		}
 		return 2
 	}
 	for _, e := range slots {
 		if rank(e) == 2 {
-			waiting[e.ep.Party]++
+			waiting[e.ep.Tenant]++
 		}
 	}
 	return func(a, b *slot) int {
 		r := cmp.Compare(rank(a), rank(b))
 		if r == 0 && rank(a) == 2 {
-			r = cmp.Compare(waiting[b.ep.Party], waiting[a.ep.Party])
+			r = cmp.Compare(waiting[b.ep.Tenant], waiting[a.ep.Tenant])
 		}
-		return cmp.Or(r, a.ended.Compare(b.ended), a.ep.EndsAt.Compare(b.ep.EndsAt))
+		return cmp.Or(r, a.endedAt.Compare(b.endedAt), a.ep.EndsAt.Compare(b.ep.EndsAt))
 	}
 }
 
 type plan struct {
-	at               time.Time
+	dueAt            time.Time
 	resolved, unsent bool
 }
 
@@ -258,8 +258,8 @@ func (s *State) nextPlan(e *slot, now time.Time) (plan, bool) {
 	}
 	e.notAfter(now)
 	p, ok := s.wantedPlan(e, now)
-	if !e.refused.IsZero() {
-		p.at = times.Later(p.at, e.refused.Add(s.cfg.RefusedDelay))
+	if !e.refusedAt.IsZero() {
+		p.dueAt = times.Max(p.dueAt, e.refusedAt.Add(s.cfg.RefusedDelay))
 	}
 	return p, ok
 }
@@ -269,34 +269,34 @@ func (s *State) wantedPlan(e *slot, now time.Time) (plan, bool) {
 		switch {
 		case s.hasLapsed(e, now):
 			return plan{}, false
-		case e.accepted.IsZero():
+		case e.acceptedAt.IsZero():
 			return plan{unsent: true}, true
 		case e.sentVersion != e.version:
-			return plan{at: e.sent.Add(s.cfg.TextDelay)}, true
+			return plan{dueAt: e.sentAt.Add(s.cfg.TextDelay)}, true
 		}
-		return plan{at: e.sent.Add(s.cfg.Resend)}, true
+		return plan{dueAt: e.sentAt.Add(s.cfg.Resend)}, true
 	}
-	if e.isOver() && e.ended.IsZero() && s.notifiedElsewhere(e, now) {
+	if e.isOver() && e.endedAt.IsZero() && s.notifiedElsewhere(e, now) {
 		return plan{resolved: true, unsent: true}, true
 	}
-	if e.accepted.IsZero() && e.ended.IsZero() {
+	if e.acceptedAt.IsZero() && e.endedAt.IsZero() {
 		return plan{unsent: true}, true
 	}
-	again := e.sent.Add(s.cfg.Resend)
+	again := e.sentAt.Add(s.cfg.Resend)
 	if !e.isOver() {
 		if s.cfg.TextDelay > 0 && e.sentVersion != e.version {
-			return plan{at: e.sent.Add(s.cfg.TextDelay)}, true
+			return plan{dueAt: e.sentAt.Add(s.cfg.TextDelay)}, true
 		}
-		return plan{at: again}, s.cfg.Resend > 0
+		return plan{dueAt: again}, s.cfg.Resend > 0
 	}
-	if !e.ended.IsZero() {
-		return plan{at: again, resolved: true}, s.cfg.Resend > 0 && !again.After(e.ended.Add(s.cfg.ResolvedFor))
+	if !e.endedAt.IsZero() {
+		return plan{dueAt: again, resolved: true}, s.cfg.Resend > 0 && !again.After(e.endedAt.Add(s.cfg.ResolvedFor))
 	}
-	endAt := e.accepted.Add(s.cfg.MinFiring)
+	endAt := e.acceptedAt.Add(s.cfg.MinFiring)
 	if now.Before(endAt) && s.cfg.Resend > 0 && again.Before(endAt) {
-		return plan{at: again}, true // keep the alert firing until the end may be sent
+		return plan{dueAt: again}, true // keep the alert firing until the end may be sent
 	}
-	return plan{at: endAt, resolved: true, unsent: true}, true
+	return plan{dueAt: endAt, resolved: true, unsent: true}, true
 }
 
 // Due returns at most limit messages that must be sent at now. New messages come first, then
@@ -307,7 +307,7 @@ func (s *State) Due(now time.Time, limit int) []Message {
 	s.wakeSlots(now)
 	for fp, e := range s.live {
 		if s.isDone(e, now) {
-			if !e.known && e.isOver() && e.ended.IsZero() && !s.endedElsewhere(e) {
+			if !e.known && e.isOver() && e.endedAt.IsZero() && !s.endedElsewhere(e) {
 				s.evicted++ // the snapshot had no room for its end
 			}
 			s.removeSlot(fp)
@@ -317,9 +317,9 @@ func (s *State) Due(now time.Time, limit int) []Message {
 		switch {
 		case !ok:
 			s.parkSlot(fp, e, p, ok, now)
-		case !p.at.After(now):
+		case !p.dueAt.After(now):
 			due = append(due, candidate{e, p})
-		case !p.unsent && e.refused.IsZero() && p.at.Sub(now) <= s.cfg.Resend/6:
+		case !p.unsent && e.refusedAt.IsZero() && p.dueAt.Sub(now) <= s.cfg.Resend/6:
 			early = append(early, candidate{e, p})
 		default:
 			s.parkSlot(fp, e, p, ok, now)
@@ -337,8 +337,8 @@ func (s *State) Due(now time.Time, limit int) []Message {
 	for i := range out {
 		e, p := due[i].slot, due[i].plan
 		out[i] = Message{
-			Episode: e.ep, Resolved: p.resolved, New: p.unsent, Suspect: !e.refused.IsZero(),
-			Premature: p.resolved && !p.unsent && !e.sent.IsZero() && s.owedElsewhere(e),
+			Episode: e.ep, Resolved: p.resolved, New: p.unsent, Suspect: !e.refusedAt.IsZero(),
+			Premature: p.resolved && !p.unsent && !e.sentAt.IsZero() && s.owedElsewhere(e),
 			epoch:     e.epoch, version: e.version,
 		}
 	}
@@ -353,7 +353,7 @@ type candidate struct {
 func inOrder(a, b candidate) int {
 	rank := func(c candidate) int {
 		switch {
-		case !c.refused.IsZero():
+		case !c.refusedAt.IsZero():
 			return 3
 		case !c.plan.unsent:
 			return 2
@@ -372,7 +372,7 @@ func inOrder(a, b candidate) int {
 // notAfter changes times later than now to now. Such times remain if the clock was set back,
 // and would suppress messages.
 func (e *slot) notAfter(now time.Time) {
-	for _, t := range []*time.Time{&e.accepted, &e.alive, &e.ended, &e.sent, &e.refused} {
+	for _, t := range []*time.Time{&e.acceptedAt, &e.lastFiringAt, &e.endedAt, &e.sentAt, &e.refusedAt} {
 		if t.After(now) {
 			*t = now
 		}
@@ -386,8 +386,8 @@ func (e *slot) notAfter(now time.Time) {
 // so imported slots are kept until Notify had time to get their episodes again.
 func (s *State) isDone(e *slot, now time.Time) bool {
 	at := now
-	if !s.away.IsZero() {
-		at = times.Earlier(now, s.away)
+	if !s.downSince.IsZero() {
+		at = times.Min(now, s.downSince)
 	}
 	if now.Sub(e.imported) <= s.cfg.ResolvedFor {
 		return false
@@ -396,11 +396,11 @@ func (s *State) isDone(e *slot, now time.Time) bool {
 	case s.hasLapsed(e, now):
 		return true
 	case !e.known:
-		return at.Sub(times.Later(e.ended, times.Later(e.sent, e.accepted))) > 2*s.cfg.ResolvedFor && !s.owedElsewhere(e)
-	case !e.isOver() || e.ended.IsZero():
+		return at.Sub(times.Max(e.endedAt, times.Max(e.sentAt, e.acceptedAt))) > 2*s.cfg.ResolvedFor && !s.owedElsewhere(e)
+	case !e.isOver() || e.endedAt.IsZero():
 		return false
 	}
-	return at.Sub(e.ended) > 2*s.cfg.ResolvedFor && !s.owedElsewhere(e)
+	return at.Sub(e.endedAt) > 2*s.cfg.ResolvedFor && !s.owedElsewhere(e)
 }
 
 // Next returns the earliest time at which Due may return messages. The time may be in the
@@ -408,8 +408,8 @@ func (s *State) isDone(e *slot, now time.Time) bool {
 func (s *State) Next(now time.Time) (time.Time, bool) {
 	next, found := s.wakeAt.Add(s.cfg.Resend/12), !s.wakeAt.IsZero()
 	for _, e := range s.live {
-		if p, ok := s.nextPlan(e, now); ok && (!found || p.at.Before(next)) {
-			next, found = p.at, true
+		if p, ok := s.nextPlan(e, now); ok && (!found || p.dueAt.Before(next)) {
+			next, found = p.dueAt, true
 		}
 	}
 	return next, found
@@ -420,7 +420,7 @@ func (s *State) Next(now time.Time) (time.Time, bool) {
 func (s *State) Canary() (Message, bool) {
 	var best *slot
 	for _, e := range s.live {
-		if e.known && !e.isOver() && !e.accepted.IsZero() && e.refused.IsZero() && (best == nil || e.sent.After(best.sent)) {
+		if e.known && !e.isOver() && !e.acceptedAt.IsZero() && e.refusedAt.IsZero() && (best == nil || e.sentAt.After(best.sentAt)) {
 			best = e
 		}
 	}
@@ -438,7 +438,7 @@ func (s *State) Canary() (Message, bool) {
 func (s *State) findSlot(fp episodes.Fingerprint) *slot {
 	e := s.slots[fp]
 	if e != nil {
-		e.parked = time.Time{}
+		e.parkedUntil = time.Time{}
 		s.live[fp] = e
 	}
 	return e
@@ -452,22 +452,22 @@ func (s *State) removeSlot(fp episodes.Fingerprint) {
 // parkSlot parks a slot, so that Due and Next skip it until shortly before its next message. p
 // is the plan of that message; more reports whether there is one.
 func (s *State) parkSlot(fp episodes.Fingerprint, e *slot, p plan, more bool, now time.Time) {
-	if e.known && (!e.isOver() || e.ended.IsZero()) || !e.refused.IsZero() || len(e.later) > 0 {
+	if e.known && (!e.isOver() || e.endedAt.IsZero()) || !e.refusedAt.IsZero() || len(e.laterEpisodes) > 0 {
 		return
 	}
-	at := p.at.Add(-s.cfg.Resend / 6)
+	at := p.dueAt.Add(-s.cfg.Resend / 6)
 	if !more {
-		last := e.ended
+		last := e.endedAt
 		if !e.known {
-			last = times.Later(last, times.Later(e.sent, e.accepted))
+			last = times.Max(last, times.Max(e.sentAt, e.acceptedAt))
 		}
 		// A peer or an outage may require the slot for longer.
-		at = times.Later(last.Add(2*s.cfg.ResolvedFor), now.Add(time.Minute))
+		at = times.Max(last.Add(2*s.cfg.ResolvedFor), now.Add(time.Minute))
 	}
 	if !at.After(now) {
 		return
 	}
-	e.parked = at
+	e.parkedUntil = at
 	delete(s.live, fp)
 	if s.wakeAt.IsZero() || at.Before(s.wakeAt) {
 		s.wakeAt = at
@@ -486,11 +486,11 @@ func (s *State) wakeSlots(now time.Time) {
 	s.wakeAt = time.Time{}
 	for fp, e := range s.slots {
 		switch {
-		case e.parked.IsZero():
-		case setBack || !e.parked.After(now):
+		case e.parkedUntil.IsZero():
+		case setBack || !e.parkedUntil.After(now):
 			s.findSlot(fp)
-		case s.wakeAt.IsZero() || e.parked.Before(s.wakeAt):
-			s.wakeAt = times.Later(e.parked, now.Add(s.cfg.Resend/12))
+		case s.wakeAt.IsZero() || e.parkedUntil.Before(s.wakeAt):
+			s.wakeAt = times.Max(e.parkedUntil, now.Add(s.cfg.Resend/12))
 		}
 	}
 }
@@ -509,21 +509,21 @@ const maxLater = 16
 // keepForLater keeps ep if the end of an earlier episode of its key still has to be sent. It
 // reports whether it kept ep.
 func (s *State) keepForLater(old *slot, ep episodes.Episode) bool {
-	if !s.cfg.EachEpisode || !old.known || old.dropped || !old.isOver() || !old.ended.IsZero() || !ep.StartsAt.After(old.ep.StartsAt) {
+	if !s.cfg.EachEpisode || !old.known || old.dropped || !old.isOver() || !old.endedAt.IsZero() || !ep.StartsAt.After(old.ep.StartsAt) {
 		return false
 	}
-	n := len(old.later)
+	n := len(old.laterEpisodes)
 	switch {
-	case n > 0 && old.later[n-1].StartsAt.Equal(ep.StartsAt):
-		if old.later[n-1].State == episodes.StateFiring {
-			old.later[n-1] = ep
+	case n > 0 && old.laterEpisodes[n-1].StartsAt.Equal(ep.StartsAt):
+		if old.laterEpisodes[n-1].State == episodes.StateFiring {
+			old.laterEpisodes[n-1] = ep
 		}
 		return true
 	case n == maxLater:
-		old.later = old.later[1:]
+		old.laterEpisodes = old.laterEpisodes[1:]
 		s.evicted++
 	}
-	old.later = append(old.later, ep)
+	old.laterEpisodes = append(old.laterEpisodes, ep)
 	return true
 }
 
@@ -541,11 +541,11 @@ func endLast(later []episodes.Episode, ep episodes.Episode, now time.Time) {
 
 // advanceSlot replaces the episode of e, which needs no more messages, with the next one.
 func (s *State) advanceSlot(e *slot) {
-	if len(e.later) == 0 {
+	if len(e.laterEpisodes) == 0 {
 		return
 	}
 	s.versions++
-	*e = slot{epoch: s.versions, version: s.versions, ep: e.later[0], known: true, refused: e.refused, later: e.later[1:]}
+	*e = slot{epoch: s.versions, version: s.versions, ep: e.laterEpisodes[0], known: true, refusedAt: e.refusedAt, laterEpisodes: e.laterEpisodes[1:]}
 }
 
 // Accepted records that the endpoint accepted the messages at now. It returns the episodes that
@@ -557,16 +557,16 @@ func (s *State) Accepted(msgs []Message, now time.Time) []episodes.Episode {
 		if e == nil || e.epoch != m.epoch {
 			continue // another episode has replaced the episode of the message
 		}
-		e.sent, e.sentVersion, e.refused = now, m.version, time.Time{}
+		e.sentAt, e.sentVersion, e.refusedAt = now, m.version, time.Time{}
 		if !m.Resolved {
-			e.alive = now
+			e.lastFiringAt = now
 		}
 		switch {
-		case m.Resolved && e.ended.IsZero():
-			e.ended = now
+		case m.Resolved && e.endedAt.IsZero():
+			e.endedAt = now
 			s.advanceSlot(e)
-		case !m.Resolved && e.accepted.IsZero():
-			e.accepted = now
+		case !m.Resolved && e.acceptedAt.IsZero():
+			e.acceptedAt = now
 			if !e.counted {
 				first = append(first, m.Episode)
 			}
@@ -579,7 +579,7 @@ func (s *State) Accepted(msgs []Message, now time.Time) []episodes.Episode {
 // Postpone makes m due Resend after now, as if it had been sent.
 func (s *State) Postpone(m Message, now time.Time) {
 	if e := s.findSlot(m.Episode.Fingerprint); e != nil && e.epoch == m.epoch {
-		e.sent = now
+		e.sentAt = now
 	}
 }
 
@@ -590,10 +590,10 @@ func (s *State) Refused(m Message, now time.Time) bool {
 	if e == nil || e.epoch != m.epoch {
 		return false
 	}
-	first := e.refused.IsZero()
-	e.refused = now
+	first := e.refusedAt.IsZero()
+	e.refusedAt = now
 	if e.isOver() {
-		e.accepted, e.ended, e.sent, e.dropped = now, now, now, true
+		e.acceptedAt, e.endedAt, e.sentAt, e.dropped = now, now, now, true
 		s.advanceSlot(e)
 	}
 	return first
@@ -608,21 +608,21 @@ func (s *State) Refused(m Message, now time.Time) bool {
 func (s *State) Restarted(then, now time.Time) {
 	s.wakeAll()
 	for _, e := range s.slots {
-		endOnly := !e.ended.IsZero() && (e.ended.Before(then) || e.alive.IsZero())
+		endOnly := !e.endedAt.IsZero() && (e.endedAt.Before(then) || e.lastFiringAt.IsZero())
 		switch {
-		case !e.accepted.Before(then):
-		case !e.alive.Before(then): // the alert was sent again after the restart, at most Resend later
-			if e.ended.IsZero() {
-				e.accepted = times.Earlier(e.alive, then.Add(s.cfg.Resend))
+		case !e.acceptedAt.Before(then):
+		case !e.lastFiringAt.Before(then): // the alert was sent again after the restart, at most Resend later
+			if e.endedAt.IsZero() {
+				e.acceptedAt = times.Min(e.lastFiringAt, then.Add(s.cfg.Resend))
 			}
 		case endOnly:
-			if e.sent.Before(then) {
-				e.sent = time.Time{}
+			if e.sentAt.Before(then) {
+				e.sentAt = time.Time{}
 			}
 		default:
-			e.accepted, e.alive, e.ended, e.sent = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+			e.acceptedAt, e.lastFiringAt, e.endedAt, e.sentAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 			if e.isOver() && s.servedElsewhere(e, now) {
-				e.accepted, e.ended, e.sent, e.dropped = now, now, now, true
+				e.acceptedAt, e.endedAt, e.sentAt, e.dropped = now, now, now, true
 			}
 		}
 	}
@@ -639,7 +639,7 @@ type StateStats struct {
 func (s *State) Stats() StateStats {
 	st := StateStats{Keys: len(s.slots), Evicted: s.evicted}
 	for _, e := range s.live {
-		if e.known && e.ended.IsZero() && (e.isOver() && (!e.isDisplaced() || s.cfg.Resend == 0) || e.accepted.IsZero()) {
+		if e.known && e.endedAt.IsZero() && (e.isOver() && (!e.isDisplaced() || s.cfg.Resend == 0) || e.acceptedAt.IsZero()) {
 			st.Pending++
 		}
 	}
@@ -650,8 +650,8 @@ func (s *State) Stats() StateStats {
 func (s *State) Repeat() {
 	s.wakeAll()
 	for _, e := range s.slots {
-		if e.ended.IsZero() || !e.sent.Add(s.cfg.Resend).After(e.ended.Add(s.cfg.ResolvedFor)) {
-			e.sent = time.Time{}
+		if e.endedAt.IsZero() || !e.sentAt.Add(s.cfg.Resend).After(e.endedAt.Add(s.cfg.ResolvedFor)) {
+			e.sentAt = time.Time{}
 		}
 	}
 }

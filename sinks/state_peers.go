@@ -18,20 +18,20 @@ func (s *State) SetPeers(peers []*State) { s.peers = peers }
 func (s *State) Reached(up bool, now time.Time) {
 	switch {
 	case up:
-		s.away = time.Time{}
-	case s.up || s.away.IsZero():
-		s.away = now
+		s.downSince = time.Time{}
+	case s.up || s.downSince.IsZero():
+		s.downSince = now
 	}
 	s.up = up
 }
 
 // wasNotified reports whether the endpoint has had the episode of e as firing for MinFiring.
 func (s *State) wasNotified(e *slot, now time.Time) bool {
-	if e.accepted.IsZero() {
+	if e.acceptedAt.IsZero() {
 		return false
 	}
-	enough := e.accepted.Add(s.cfg.MinFiring)
-	return !times.Later(e.alive, e.ended).Before(enough) || s.up && !now.Before(enough)
+	enough := e.acceptedAt.Add(s.cfg.MinFiring)
+	return !times.Max(e.lastFiringAt, e.endedAt).Before(enough) || s.up && !now.Before(enough)
 }
 
 // anyPeerSlot reports whether f returns true for at least one peer. f gets the peer and its
@@ -54,7 +54,9 @@ func (s *State) notifiedElsewhere(e *slot, now time.Time) bool {
 // servedElsewhere reports whether a peer has notified people of the episode of e and still
 // responds. Such a peer will also notify them of the end.
 func (s *State) servedElsewhere(e *slot, now time.Time) bool {
-	return s.anyPeerSlot(e, func(p *State, o *slot) bool { return p.wasNotified(o, now) && (p.away.IsZero() || !o.ended.IsZero()) })
+	return s.anyPeerSlot(e, func(p *State, o *slot) bool {
+		return p.wasNotified(o, now) && (p.downSince.IsZero() || !o.endedAt.IsZero())
+	})
 }
 
 // PeerUp reports whether a peer responds, so that it can notify people.
@@ -64,13 +66,13 @@ func (s *State) PeerUp() bool {
 
 // endedElsewhere reports whether a peer accepted the end of e.
 func (s *State) endedElsewhere(e *slot) bool {
-	return s.anyPeerSlot(e, func(_ *State, o *slot) bool { return !o.ended.IsZero() })
+	return s.anyPeerSlot(e, func(_ *State, o *slot) bool { return !o.endedAt.IsZero() })
 }
 
 // owedElsewhere reports whether the end of e still has to be sent to a peer. Until then, people
 // may see e as firing.
 func (s *State) owedElsewhere(e *slot) bool {
 	return s.anyPeerSlot(e, func(p *State, o *slot) bool {
-		return o.known && o.isOver() && o.ended.IsZero() && !o.dropped && (!o.isDisplaced() || p.cfg.Resend == 0)
+		return o.known && o.isOver() && o.endedAt.IsZero() && !o.dropped && (!o.isDisplaced() || p.cfg.Resend == 0)
 	})
 }

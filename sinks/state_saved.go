@@ -16,9 +16,9 @@ import (
 type Mark struct {
 	Fingerprint string
 	StartsAt    time.Time // start of the episode in nanoseconds, because it identifies the episode
-	Over        bool
+	IsEnded     bool
 	// The times are in milliseconds. Zero means never.
-	Accepted, Alive, Ended, Sent time.Time
+	AcceptedAt, LastFiringAt, EndedAt, SentAt time.Time
 }
 
 // MarshalJSON encodes the mark as a short list, because a snapshot may contain thousands of
@@ -27,8 +27,8 @@ func (m Mark) MarshalJSON() ([]byte, error) {
 	b := append(make([]byte, 0, 96), '[', '"')
 	b = append(b, m.Fingerprint...) // a hexadecimal fingerprint needs no escapes
 	b = strconv.AppendInt(append(b, '"', ','), m.StartsAt.UnixNano(), 10)
-	b = strconv.AppendBool(append(b, ','), m.Over)
-	for _, t := range []time.Time{m.Accepted, m.Alive, m.Ended, m.Sent} {
+	b = strconv.AppendBool(append(b, ','), m.IsEnded)
+	for _, t := range []time.Time{m.AcceptedAt, m.LastFiringAt, m.EndedAt, m.SentAt} {
 		ms := int64(0)
 		if !t.IsZero() {
 			ms = t.UnixMilli()
@@ -42,7 +42,7 @@ func (m Mark) MarshalJSON() ([]byte, error) {
 func (m *Mark) UnmarshalJSON(b []byte) error {
 	var starts int64
 	var ms [4]int64
-	list := []any{&m.Fingerprint, &starts, &m.Over, &ms[0], &ms[1], &ms[2], &ms[3]}
+	list := []any{&m.Fingerprint, &starts, &m.IsEnded, &ms[0], &ms[1], &ms[2], &ms[3]}
 	if err := json.Unmarshal(b, &list); err != nil {
 		return fmt.Errorf("read mark: %w", err)
 	}
@@ -52,7 +52,7 @@ func (m *Mark) UnmarshalJSON(b []byte) error {
 	if m.StartsAt = (time.Time{}); starts != 0 {
 		m.StartsAt = time.Unix(0, starts).UTC()
 	}
-	for i, t := range []*time.Time{&m.Accepted, &m.Alive, &m.Ended, &m.Sent} {
+	for i, t := range []*time.Time{&m.AcceptedAt, &m.LastFiringAt, &m.EndedAt, &m.SentAt} {
 		if *t = (time.Time{}); ms[i] != 0 {
 			*t = time.UnixMilli(ms[i]).UTC()
 		}
@@ -60,9 +60,9 @@ func (m *Mark) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Ended is an ended episode whose end was not accepted yet. State saves it, because the engine
+// EndedEpisode is an ended episode whose end was not accepted yet. State saves it, because the engine
 // saves only open episodes.
-type Ended struct {
+type EndedEpisode struct {
 	Fingerprint string            `json:"fp"`
 	Alert       string            `json:"alert"`
 	Reason      episodes.Reason   `json:"reason,omitempty"`
@@ -76,8 +76,8 @@ type Ended struct {
 
 // SavedState is the saved form of a State. The maps are shared with episodes and read-only.
 type SavedState struct {
-	Marks []Mark  `json:"marks"`
-	Ended []Ended `json:"ended"`
+	Marks []Mark         `json:"marks"`
+	Ended []EndedEpisode `json:"ended"`
 }
 
 // Export returns the state that must survive the process, in a stable order. It contains what
@@ -88,15 +88,15 @@ func (s *State) Export(now time.Time) SavedState {
 		if e.dropped || s.isDone(e, now) {
 			continue
 		}
-		if !e.accepted.IsZero() || e.isOver() {
+		if !e.acceptedAt.IsZero() || e.isOver() {
 			out.Marks = append(out.Marks, Mark{
-				Fingerprint: fp.String(), StartsAt: e.ep.StartsAt.UTC(), Over: e.isOver(),
-				Accepted: WallTime(e.accepted, now), Alive: WallTime(e.alive, now), Ended: WallTime(e.ended, now), Sent: WallTime(e.sent, now),
+				Fingerprint: fp.String(), StartsAt: e.ep.StartsAt.UTC(), IsEnded: e.isOver(),
+				AcceptedAt: WallTime(e.acceptedAt, now), LastFiringAt: WallTime(e.lastFiringAt, now), EndedAt: WallTime(e.endedAt, now), SentAt: WallTime(e.sentAt, now),
 			})
 		}
-		if _, more := s.nextPlan(e, now); more && e.isOver() && e.ended.IsZero() {
+		if _, more := s.nextPlan(e, now); more && e.isOver() && e.endedAt.IsZero() {
 			out.Ended = append(out.Ended, savedEnd(e.ep))
-			for _, ep := range e.later {
+			for _, ep := range e.laterEpisodes {
 				if ep.State == episodes.StateResolved {
 					out.Ended = append(out.Ended, savedEnd(ep))
 				}
@@ -104,14 +104,14 @@ func (s *State) Export(now time.Time) SavedState {
 		}
 	}
 	slices.SortFunc(out.Marks, func(a, b Mark) int { return cmp.Compare(a.Fingerprint, b.Fingerprint) })
-	slices.SortFunc(out.Ended, func(a, b Ended) int {
+	slices.SortFunc(out.Ended, func(a, b EndedEpisode) int {
 		return cmp.Or(cmp.Compare(a.Fingerprint, b.Fingerprint), a.StartsAt.Compare(b.StartsAt))
 	})
 	return out
 }
 
-func savedEnd(ep episodes.Episode) Ended {
-	return Ended{
+func savedEnd(ep episodes.Episode) EndedEpisode {
+	return EndedEpisode{
 		Fingerprint: ep.Fingerprint.String(), Alert: ep.Alert, Reason: ep.Reason, Overflow: ep.Overflow,
 		Labels: ep.Labels, Annotations: ep.Annotations,
 		StartsAt: ep.StartsAt.UTC(), EndsAt: ep.EndsAt.UTC(), Count: ep.Count,
@@ -129,11 +129,11 @@ func (s *State) Import(in SavedState, now time.Time) {
 		}
 		s.versions++
 		e := &slot{
-			epoch: s.versions, version: s.versions, sentVersion: s.versions, imported: now, counted: !m.Accepted.IsZero(),
-			accepted: FromWallTime(m.Accepted, now), alive: FromWallTime(m.Alive, now), ended: FromWallTime(m.Ended, now), sent: FromWallTime(m.Sent, now),
+			epoch: s.versions, version: s.versions, sentVersion: s.versions, imported: now, counted: !m.AcceptedAt.IsZero(),
+			acceptedAt: FromWallTime(m.AcceptedAt, now), lastFiringAt: FromWallTime(m.LastFiringAt, now), endedAt: FromWallTime(m.EndedAt, now), sentAt: FromWallTime(m.SentAt, now),
 		}
 		e.ep = episodes.Episode{Fingerprint: fp, State: episodes.StateFiring, StartsAt: m.StartsAt}
-		if m.Over {
+		if m.IsEnded {
 			e.ep.State = episodes.StateResolved
 		}
 		s.slots[fp], s.live[fp] = e, e
@@ -144,7 +144,7 @@ func (s *State) Import(in SavedState, now time.Time) {
 		if !ok || e == nil || !e.isOver() || !e.ep.StartsAt.Equal(in.StartsAt) && (!s.cfg.EachEpisode || !in.StartsAt.After(e.ep.StartsAt)) {
 			continue // the endpoint has no mark of the episode
 		}
-		if !e.ended.IsZero() {
+		if !e.endedAt.IsZero() {
 			// The end was accepted. It must not be sent again now, because lines that the
 			// engine reads again may reopen the episode. If they do not, the engine passes the
 			// episode to Notify.

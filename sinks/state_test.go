@@ -342,9 +342,9 @@ func TestStateImportHostile(t *testing.T) {
 			{},
 			{Fingerprint: "zz"},
 			{Fingerprint: "-000000000000001", StartsAt: t0},
-			{Fingerprint: "0000000000000001", StartsAt: t0, Accepted: future, Sent: future, Ended: future, Over: true},
+			{Fingerprint: "0000000000000001", StartsAt: t0, AcceptedAt: future, SentAt: future, EndedAt: future, IsEnded: true},
 		},
-		Ended: []Ended{{}, {Fingerprint: "0000000000000002"}, {Fingerprint: "x", Alert: "A", StartsAt: t0}},
+		Ended: []EndedEpisode{{}, {Fingerprint: "0000000000000002"}, {Fingerprint: "x", Alert: "A", StartsAt: t0}},
 	}, t0)
 	require.Equal(t, StateStats{Keys: 1}, s.Stats())
 	s.Notify([]episodes.Episode{firing(1, time.Second)}, t0)
@@ -370,7 +370,7 @@ func TestStateOverRestartAndSetClock(t *testing.T) {
 			now := clock.Now()
 			saved := s.Export(now)
 			require.Len(t, saved.Marks, 1)
-			require.WithinDuration(t, now, saved.Marks[0].Ended, time.Minute)
+			require.WithinDuration(t, now, saved.Marks[0].EndedAt, time.Minute)
 			s = NewState(cfg)
 			s.Import(saved, now)
 			clock.Set(by)
@@ -412,7 +412,7 @@ func TestStateIsShared(t *testing.T) {
 	cfg.MaxKeys = 10
 	s := NewState(cfg)
 	of := func(party string, e episodes.Episode) episodes.Episode {
-		e.Party = party
+		e.Tenant = party
 		return e
 	}
 	s.Notify([]episodes.Episode{of("shop", resolved(1, 0, 1)), of("shop", resolved(2, 0, 1))}, t0)
@@ -421,7 +421,7 @@ func TestStateIsShared(t *testing.T) {
 	}
 	var waiting []string
 	for _, m := range s.Due(t0.Add(time.Hour), 100) {
-		if m.Episode.Party == "shop" {
+		if m.Episode.Tenant == "shop" {
 			waiting = append(waiting, m.Episode.Fingerprint.String())
 		}
 	}

@@ -22,7 +22,7 @@ func Metrics(status func() []Status, sparse bool) metric.Collector {
 		metric.Counter("source_unparsed_lines_total", "Lines without the envelope that the other lines of their stream have, such as a CRI prefix. They are evaluated unchanged.",
 			func(s Status) int64 { return s.Unparsed }),
 		metric.CounterBy("source_lost_bytes_total", "Bytes that were lost before crowsnest read them.", "reason",
-			func(s Status) map[string]int64 { return metric.NonZero(s.Lost, sparse) }),
+			func(s Status) map[string]int64 { return metric.NonZero(s.LostBytes, sparse) }),
 		metric.CounterBy("source_losses_total", "How often lines were lost, or may have been lost, before they were read.", "reason",
 			func(s Status) map[string]int64 { return metric.NonZero(s.LossCounts(), sparse) }),
 		metric.CounterBy("source_errors_total", "Errors of the source.", "reason",

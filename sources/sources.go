@@ -142,8 +142,8 @@ type Status struct {
 	Watermark time.Time      `json:"proved"` // time up to which all lines were read
 	Lag       time.Duration  `json:"lag_ns"` // time since Watermark; zero unless there is unread data
 	Streams   []StreamStatus `json:"streams,omitempty"`
-	// Lost counts the bytes that were not read and are lost, by reason.
-	Lost map[string]int64 `json:"lost_bytes,omitempty"`
+	// LostBytes counts the bytes that were not read and are lost, by reason.
+	LostBytes map[string]int64 `json:"lost_bytes,omitempty"`
 	// Errors counts failures, by reason.
 	Errors map[string]int64 `json:"errors,omitempty"`
 	// Losses describe lines that were not read and are lost, by reason. They are part of the
@@ -155,8 +155,8 @@ type Status struct {
 	LeftOut map[string]int64 `json:"left_out,omitempty"`
 	// Unread are the first hundred logs that exist but are not read, ordered by path.
 	// UnreadMore is the number of further unread logs.
-	Unread     []Unread `json:"unread,omitempty"`
-	UnreadMore int      `json:"unread_more,omitempty"`
+	Unread     []UnreadLog `json:"unread,omitempty"`
+	UnreadMore int         `json:"unread_more,omitempty"`
 	// Logs is the number of existing logs, whether or not they are read. Zero means that the
 	// source does not count them.
 	Logs int `json:"logs,omitempty"`
@@ -191,7 +191,7 @@ const (
 // Loss counts lines that were lost or may have been lost for the same reason.
 type Loss struct {
 	Count int64     `json:"count"`
-	At    time.Time `json:"at"`   // time of the newest loss
+	Time  time.Time `json:"at"`   // time of the newest loss
 	Path  string    `json:"path"` // place of the newest loss
 }
 
@@ -210,12 +210,12 @@ type Condition struct {
 	Members  []string  `json:"parts"` // names of the members that report the condition, sorted
 }
 
-// Unread is a log that exists but is not read.
-type Unread struct {
-	Path  string    `json:"path"`
-	Why   string    `json:"why"`
-	Since time.Time `json:"since"`
-	Holds bool      `json:"holds"` // whether the log may still be read, so that decisions wait for it
+// UnreadLog is a log that exists but is not read.
+type UnreadLog struct {
+	Path   string    `json:"path"`
+	Reason string    `json:"why"`
+	Since  time.Time `json:"since"`
+	Holds  bool      `json:"holds"` // whether the log may still be read, so that decisions wait for it
 	// Name is the log as namespace/pod/container, or "" if only its path is known.
 	Name string `json:"name,omitempty"`
 }
@@ -236,9 +236,9 @@ type MemberStatus struct {
 	Lagging []matcher.LaggingStream `json:"lagging,omitempty"`
 	// Skew is the time by which the member's clock is ahead of ours, plus the network delay.
 	Skew time.Duration `json:"clock_skew_ns"`
-	// Refused is the time at which another member with the same name was last refused. It is
+	// RefusedAt is the time at which another member with the same name was last refused. It is
 	// zero if that never happened.
-	Refused time.Time `json:"refused,omitzero"`
+	RefusedAt time.Time `json:"refused,omitzero"`
 	// Reports are the member's open alerts about itself, sorted.
 	Reports []string `json:"reports,omitempty"`
 	// Idle explains why the member has nothing to read. It is "" if the member has something

@@ -160,7 +160,7 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 		return keys
 	}
 	shape := d.structShape(v.Type())
-	keys.At = n.pos
+	keys.Pos = n.pos
 	start, outside := d.reported, d.outOfBounds
 	for _, e := range n.entries() {
 		f, known := shape.fields[e.Key]
@@ -178,7 +178,7 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 		if d.reported == before {
 			d.checkBounds(e.Value, f, value)
 		}
-		k := key{name: e.Key, entry: entry{e.At, e.Value.pos}, broken: d.reported > before}
+		k := key{name: e.Key, entry: entry{e.Pos, e.Value.pos}, broken: d.reported > before}
 		k.items, k.entries = d.memberPositions(e.Value)
 		keys.list = append(keys.list, k)
 	}
@@ -223,14 +223,14 @@ func (d *decoder) memberPositions(n *Node) (items []Pos, entries map[string]entr
 // unknownKey reports a key for which the struct has no field. It returns the names that the key probably means.
 func (d *decoder) unknownKey(e Entry, names []string, hints map[string]Hint) []string {
 	if hint, ok := hints[e.Key]; ok {
-		d.addProblem(e.At, "unknown-key", fmt.Sprintf("`%s` %s", e.Key, hint.Message), hint.Fix)
+		d.addProblem(e.Pos, "unknown-key", fmt.Sprintf("`%s` %s", e.Key, hint.Message), hint.Fix)
 		return nil
 	}
 	message := fmt.Sprintf("unknown key `%s`", e.Key)
 	if meant := Closest(e.Key, names); meant != "" {
-		d.addProblem(e.At, "unknown-key", message, "did you mean `"+meant+"`?")
+		d.addProblem(e.Pos, "unknown-key", message, "did you mean `"+meant+"`?")
 		return []string{meant}
 	}
-	d.addProblem(e.At, "unknown-key", message, "use one of "+strings.Join(names, ", "))
+	d.addProblem(e.Pos, "unknown-key", message, "use one of "+strings.Join(names, ", "))
 	return nil
 }

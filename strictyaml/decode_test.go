@@ -278,7 +278,7 @@ func TestPlaces(t *testing.T) {
 	ps := Decode("f.yaml", []byte("text: x\nlist: [a,\n  b]\nmap:\n  k: v\ninner: {name: n}\n"), &s, Options{})
 	require.Empty(t, ps)
 	at := func(p Pos) string { return fmt.Sprintf("%s:%d", p, p.Column) }
-	require.Equal(t, "f.yaml:1:1", at(s.Keys.At))
+	require.Equal(t, "f.yaml:1:1", at(s.Keys.Pos))
 	require.Equal(t, "f.yaml:1:7", at(s.Keys.Value("text")))
 	require.Equal(t, "f.yaml:2:1", at(s.Keys.Key("list")))
 	require.Equal(t, "f.yaml:3:3", at(s.Keys.Item("list", 1)))

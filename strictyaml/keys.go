@@ -5,8 +5,8 @@ import "slices"
 // Keys holds the positions of the keys and values of a mapping. Decode fills an exported struct field of this type that
 // has the tag `yaml:"-"`. The zero value means that the struct was not decoded.
 type Keys struct {
-	// At is the start of the mapping, or of the scalar that was written instead of a mapping.
-	At   Pos
+	// Pos is the start of the mapping, or of the scalar that was written instead of a mapping.
+	Pos  Pos
 	list []key
 	// meant lists the known keys that unknown keys probably mean.
 	meant []string
@@ -58,7 +58,7 @@ func (k Keys) positions(name string) entry {
 	if e := k.findKey(name); e != nil {
 		return e.entry
 	}
-	return entry{k.At, k.At}
+	return entry{k.Pos, k.Pos}
 }
 
 // Item returns the position of the i-th item in the list that is the value of name, or the

@@ -130,7 +130,7 @@ func (n *Node) items() []*Node {
 // Entry is a key of a mapping with its value.
 type Entry struct {
 	Key   string
-	At    Pos // position of the key
+	Pos   Pos // position of the key
 	Value *Node
 }
 
@@ -175,7 +175,7 @@ func (n *Node) entries() []Entry {
 			continue
 		}
 		if value := n.childNode(v, n.d.posOr(v, at), "`"+k.Value+"`"); value != nil {
-			out = append(out, Entry{Key: k.Value, At: at, Value: value})
+			out = append(out, Entry{Key: k.Value, Pos: at, Value: value})
 		}
 	}
 	return out

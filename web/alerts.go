@@ -24,34 +24,34 @@ const (
 func itoa(n int) string { return strconv.Itoa(n) }
 
 type alertsData struct {
-	Filter, Error string
-	States        []string
-	About         []row // firing alerts about crowsnest itself, which are shown for every query
-	MoreAbout     int
-	Facets        []Facet
-	Suggested     []string // suggestions of the search box
-	Open          []row
-	Silent        []row
-	Unwatched     []row // alerts that are not watched any more because their namespace had too many; whether their failures are over is unknown
-	Ended         []row
-	Total         int // number of open alerts that the query selects
-	From, To      int // number of the first and the last row on this page
-	Previous      string
-	Next          string
-	MoreEnded     int
-	Rules         int
-	Streams       int
-	Reading       []reading
-	Earlier       string // address of the history page for the last day
-	OneCluster    bool   // whether all alerts have the same cluster
-	Flat          bool   // whether each alert has a row of its own
-	Regroup       string // address of the page with the other grouping; "" if it would be the same
-	NoSilences    string // reason why crowsnest does not know which alerts are silenced; "" if it knows
-	query         query
-	silenced      func(*episodes.Episode) *Silencing
+	Filter, Error   string
+	States          []string
+	OwnAlerts       []row // firing alerts about crowsnest itself, which are shown for every query
+	MoreAbout       int
+	Facets          []Facet
+	Suggested       []string // suggestions of the search box
+	Open            []row
+	Silent          []row
+	UnwatchedAlerts []row // alerts that are not watched any more because their namespace had too many; whether their failures are over is unknown
+	Ended           []row
+	Total           int // number of open alerts that the query selects
+	From, To        int // number of the first and the last row on this page
+	Previous        string
+	Next            string
+	MoreEnded       int
+	Rules           int
+	Streams         int
+	SourceProgress  []sourceProgress
+	Earlier         string // address of the history page for the last day
+	OneCluster      bool   // whether all alerts have the same cluster
+	Flat            bool   // whether each alert has a row of its own
+	Regroup         string // address of the page with the other grouping; "" if it would be the same
+	NoSilences      string // reason why crowsnest does not know which alerts are silenced; "" if it knows
+	query           query
+	silenced        func(*episodes.Episode) *Silencing
 }
 
-type reading struct {
+type sourceProgress struct {
 	Name  string
 	Up    bool
 	Until time.Time
@@ -61,7 +61,7 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) {
 	data := alertsData{Filter: r.URL.Query().Get("filter"), States: r.URL.Query()["state"], Rules: len(s.view.Stats().Rules)}
 	for _, src := range s.view.Sources() {
 		data.Streams += len(src.Streams)
-		data.Reading = append(data.Reading, reading{src.Name, src.Up, src.Watermark})
+		data.SourceProgress = append(data.SourceProgress, sourceProgress{src.Name, src.Up, src.Watermark})
 	}
 	q, err := s.readQuery(r)
 	if err != nil {
@@ -73,9 +73,9 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) {
 	data.query, data.Flat = q, q.flat || q.demandedValue("alertname") != ""
 	data.silenced, data.NoSilences = s.findSilencing()
 	about, all := takeAbout(s.lastDay())
-	data.About = folder{query: q, silenced: data.silenced}.foldRows(about)
-	data.MoreAbout = max(0, len(data.About)-maxAbout)
-	data.About = data.About[:len(data.About)-data.MoreAbout]
+	data.OwnAlerts = folder{query: q, silenced: data.silenced}.foldRows(about)
+	data.MoreAbout = max(0, len(data.OwnAlerts)-maxAbout)
+	data.OwnAlerts = data.OwnAlerts[:len(data.OwnAlerts)-data.MoreAbout]
 	data.Facets = slices.DeleteFunc(countFacets(q, all), func(f Facet) bool {
 		return f.Name == "cluster" && len(f.Values) == 1 && !f.Values[0].Selected // a facet with a single cluster does not help to select alerts
 	})
@@ -159,7 +159,7 @@ func (s *Server) fillAlerts(data *alertsData, all []episodes.Episode, number int
 		rows := folder.foldRows(list)
 		return s.withDetails(rows[:min(most, len(rows))])
 	}
-	data.Silent, data.Unwatched, data.Ended = firstRows(in[isSilent], maxOther), firstRows(in[isUnwatched], maxOther), firstRows(in[isEnded], maxEnded)
+	data.Silent, data.UnwatchedAlerts, data.Ended = firstRows(in[isSilent], maxOther), firstRows(in[isUnwatched], maxOther), firstRows(in[isEnded], maxEnded)
 	data.MoreEnded = len(in[isEnded])
 	for _, r := range data.Ended {
 		data.MoreEnded -= r.Total + int(r.Caused())
@@ -213,7 +213,7 @@ func (s *Server) withDetails(rows []row) []row {
 	for i := range rows {
 		r := &rows[i]
 		r.Undelivered = staleReceivers(s.view.Deliveries(r.Fingerprint))
-		r.First = ""
+		r.FirstLine = ""
 		if r.Total > 1 {
 			r.Actions.Runbook = s.episodeActions(r.Episode).Runbook
 			r.Spark, _ = s.sparkline(ruleSeries(r.Alert))

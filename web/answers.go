@@ -122,7 +122,7 @@ func (s *Server) runtimeInfo() RuntimeInfo {
 	st := s.view.Status()
 	return RuntimeInfo{
 		Start: st.Start, Now: s.opt.Now().UTC(), ReloadOK: st.Reload.OK, LastLoad: st.Reload.Success, ReloadError: st.Reload.Error,
-		Goroutines: runtime.NumGoroutine(), MaxProcs: runtime.GOMAXPROCS(0), Saved: st.Saved, SaveErrors: st.SaveErrors, Storage: st.Storage,
+		Goroutines: runtime.NumGoroutine(), MaxProcs: runtime.GOMAXPROCS(0), Saved: st.SavedAt, SaveErrors: st.SaveErrors, Storage: st.Storage,
 		Missing: notNil(st.Missing), Absent: notNil(st.Absent), Unhealthy: st.Unhealthy, Coverage: st.Coverage,
 		ExternalURL: st.ExternalURL, External: notNilMap(externalLabels(s.view)), Pair: st.Pair,
 	}

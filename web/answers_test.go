@@ -32,7 +32,7 @@ func fullView() View {
 	v.Episodes = func() []episodes.Episode { return append([]episodes.Episode{full}, list...) }
 	past := pastOf(full, 3)
 	v.History = func() []*history.Entry { return past }
-	v.Past = func(fp episodes.Fingerprint) []*history.Entry {
+	v.PastEpisodes = func(fp episodes.Fingerprint) []*history.Entry {
 		if fp == full.Fingerprint {
 			return past
 		}
@@ -40,7 +40,7 @@ func fullView() View {
 	}
 	v.Unknown = func() Unknown {
 		return Unknown{Enabled: true, Forwarded: true, Failures: []UnknownFailure{{
-			Fingerprint: "00000000000000aa", Labels: map[string]string{"a": "b"}, Also: []redact.Text{"x"}, Object: "x", Since: now, Last: now,
+			Fingerprint: "00000000000000aa", Labels: map[string]string{"a": "b"}, OtherTexts: []redact.Text{"x"}, Object: "x", Since: now, Last: now,
 			Pods: []string{"p"}, Changes: []string{"c"}, Examples: []redact.Text{redact.Text(hostile)},
 		}}}
 	}
@@ -51,9 +51,9 @@ func fullView() View {
 		return "pack: {}", nil
 	}
 	sources := v.Sources()
-	sources[0].Idle, sources[0].Absent, sources[0].LeftOut, sources[0].Away = "x", []string{"y"}, map[string]int64{"n": 1}, now
+	sources[0].Idle, sources[0].Absent, sources[0].LeftOut, sources[0].AwaySince = "x", []string{"y"}, map[string]int64{"n": 1}, now
 	sources[0].Losses, sources[0].Filtered = map[string]int64{"rotated": 1}, true
-	sources[0].Unread = []Unread{{Path: "p", Why: "w", Since: now}}
+	sources[0].Unread = []Unread{{Path: "p", Reason: "w", Since: now}}
 	sources[0].Members = []Member{{Name: "agents/n1", Error: "x", Since: now, Watermark: now, Skew: 1, Reports: []string{"A"}}}
 	v.Sources = func() []Source { return sources }
 	loaded, status := v.Rules(), v.Status()
@@ -61,7 +61,7 @@ func fullView() View {
 	rule.Silent, rule.Disabled = time.Minute, "x"
 	rule.Causes = []rules.Cause{{Alert: "Off", Same: []string{"a"}, Lag: time.Second}}
 	loaded.Set.Rules[0], loaded.Set.Packs[0].Rules[0] = &rule, &rule
-	loaded.Quarantined, loaded.Waits = map[string]string{"LeaseLost": "slow"}, map[string]string{"LeaseLost": "agents"}
+	loaded.Quarantined, loaded.WaitReasons = map[string]string{"LeaseLost": "slow"}, map[string]string{"LeaseLost": "agents"}
 	v.Rules = func() Rules { return loaded }
 	status.Missing, status.Absent, status.Unhealthy, status.Reload.Error = []string{"m"}, []string{"a"}, "u", "e"
 	v.Status = func() Status { return status }
@@ -74,7 +74,7 @@ func pastOf(x episodes.Episode, n int) (out []*history.Entry) {
 		at := now.Add(-time.Duration(i+1) * 30 * time.Minute)
 		out = append(out, &history.Entry{
 			Fingerprint: uint64(x.Fingerprint), Alert: x.Alert, Pack: "demo", Reason: "clear", Silent: true, Overflow: true, Labels: x.Labels,
-			Summary: hostile, StartsAt: at.Add(-time.Hour), FiredAt: at, LastSeen: at, EndsAt: at, Concluded: at, Lines: 3, Notified: 2, Flaps: n - i - 1,
+			Summary: hostile, StartsAt: at.Add(-time.Hour), FiredAt: at, LastSeen: at, EndsAt: at, ConcludedAt: at, Lines: 3, Notified: 2, Flaps: n - i - 1,
 			Cause: &history.Cause{Fingerprint: 0xdef, Alert: "LeaseLost", Severity: "critical", Labels: x.Labels, StartsAt: at},
 		})
 	}
@@ -119,7 +119,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	c := &checker{t: t, doc: apicheck.New(t, OpenAPI()), seen: map[string]map[int]bool{}}
 	require.Equal(t, slices.Sorted(maps.Keys(operations())), c.doc.Operations)
 	on := Options{Reload: func(context.Context) error { return nil }, Scan: func(string, matcher.Labels, *rules.Set) (Scanned, error) {
-		one := []ScanFailure{{Labels: map[string]string{}, EndsAt: &now, Matched: []string{"a"}, Also: []string{"B"}, Elsewhere: []map[string]string{{"a": "b"}}, Missing: "more"}}
+		one := []ScanFailure{{Labels: map[string]string{}, EndsAt: &now, Matched: []string{"a"}, OtherRules: []string{"B"}, OtherPlaces: []map[string]string{{"a": "b"}}, Missing: "more"}}
 		return Scanned{one, one, []ScanUnknown{{Examples: []redact.Text{}}}, 1, 2, 3, "known"}, nil
 	}}
 	full := newTestServer(t, fullView(), on)

@@ -130,9 +130,9 @@ func toEpisode(e episodes.Episode) Episode {
 	out := Episode{
 		Fingerprint: e.Fingerprint.String(), External: externalFingerprint(e.Fingerprint, e.Labels),
 		Alert: e.Alert, State: e.State, Reason: e.Reason, Silent: e.Silent,
-		Overflow: e.Overflow, Held: e.OnHold, WaitsFor: e.WaitsFor, Waits: toWaits(e.Waits), Labels: e.Labels, Annotations: notNilMap(e.Annotations),
+		Overflow: e.Overflow, Held: e.OnHold, WaitsFor: e.WaitsFor, Waits: toWaits(e.AwaitedParts), Labels: e.Labels, Annotations: notNilMap(e.Annotations),
 		StartsAt: e.StartsAt, FiredAt: optionalTime(e.FiredAt), LastSeen: e.LastSeen, EndsAt: optionalTime(e.EndsAt),
-		Deadline: optionalTime(e.Deadline), Count: e.Count, Line: e.Line, First: e.First, Cause: toCause(e.Cause),
+		Deadline: optionalTime(e.Deadline), Count: e.Count, Line: e.Line, First: e.FirstLine, Cause: toCause(e.Cause),
 	}
 	if e.Rule != nil {
 		out.Pack = e.Rule.Pack
@@ -149,9 +149,9 @@ type Wait struct {
 	Sources []string `json:"sources,omitempty"`
 }
 
-func toWaits(all []episodes.Wait) (out []Wait) {
+func toWaits(all []episodes.AwaitedPart) (out []Wait) {
 	for _, w := range all {
-		out = append(out, Wait{w.Part, w.From, w.Sources})
+		out = append(out, Wait{w.Part, w.Selector, w.Sources})
 	}
 	return out
 }
@@ -256,7 +256,7 @@ func (s *Server) findEpisode(fingerprint string) (episodes.Episode, bool) {
 			found, ok = e, true
 		}
 	}
-	if past := s.view.Past(of); !ok && len(past) > 0 {
+	if past := s.view.PastEpisodes(of); !ok && len(past) > 0 {
 		return pastEpisode(past[0], s.view.Rules().Set, externalLabels(s.view)), true
 	}
 	return found, ok
@@ -289,14 +289,14 @@ type Rule struct {
 	Matches   int64             `json:"matches"`
 	LastMatch *time.Time        `json:"lastMatch,omitempty"`
 	// PerMinute has the matches of the last hour, if there were any.
-	PerMinute *PerMinute `json:"perMinute,omitempty"`
-	LastSeen  *time.Time `json:"lastSeenLine,omitempty"`
-	Streams   int        `json:"streams"`           // number of followed streams to which the rule applies
-	Tries     int64      `json:"tries"`             // estimated number of lines on which a part of the rule was tried
-	Seconds   float64    `json:"evaluationSeconds"` // total time in seconds
+	PerMinute   *PerMinute `json:"perMinute,omitempty"`
+	LastSeen    *time.Time `json:"lastSeenLine,omitempty"`
+	Streams     int        `json:"streams"`           // number of followed streams to which the rule applies
+	Evaluations int64      `json:"tries"`             // estimated number of lines on which a part of the rule was tried
+	Seconds     float64    `json:"evaluationSeconds"` // total time in seconds
 	// Quarantined is the reason why the rule is no longer evaluated.
 	Quarantined string `json:"givenUp,omitempty"`
-	Waits       string `json:"waits,omitempty"`    // reason why absence-based conclusions are on hold
+	WaitReason  string `json:"waits,omitempty"`    // reason why absence-based conclusions are on hold
 	Disabled    string `json:"disabled,omitempty"` // reason why the rule is off, if one is stated
 	Pending     int    `json:"pending"`
 	Firing      int    `json:"firing"`
@@ -349,12 +349,12 @@ func (s *Server) ruleGroups() []Group {
 }
 
 func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules, covered coverage) Rule {
-	seen := loaded.Seen[r.Alert]
+	seen := loaded.LastLines[r.Alert]
 	out := Rule{
 		Name: r.Alert, Type: "alerting", State: "inactive", Severity: r.Severity, Mode: r.Mode, Scope: r.Scope,
 		From: r.From.String(), Froms: r.OwnSelectors(), Origin: r.LineOrigin(), Duration: (r.For + r.Silent).Seconds(), Matches: st.Matches, LastMatch: optionalTime(st.LastMatch),
-		LastSeen: optionalTime(seen), Streams: covered.streams[r.Alert], Tries: loaded.Tries[r.Alert], Seconds: loaded.Cost[r.Alert].Seconds(),
-		Quarantined: loaded.Quarantined[r.Alert], Waits: loaded.Waits[r.Alert],
+		LastSeen: optionalTime(seen), Streams: covered.streams[r.Alert], Evaluations: loaded.Evaluations[r.Alert], Seconds: loaded.Cost[r.Alert].Seconds(),
+		Quarantined: loaded.Quarantined[r.Alert], WaitReason: loaded.WaitReasons[r.Alert],
 		Disabled: r.Disabled, Pending: st.Pending, Firing: st.Firing, Source: r.Source,
 		SymptomOf: toSymptomOf(r), Line: r.Line, Runbook: r.Remediation.RunbookURL,
 		Affects: toAffected(r.Remediation.Affects), Verified: toVerified(r.Verified, loaded.Running), SetBy: r.SetBy(),

@@ -39,9 +39,9 @@ func symptomsByCause(all []episodes.Episode) map[episodes.Fingerprint][]episodes
 // SymptomOf is one entry of a rule's symptom_of, in the format of the API.
 type SymptomOf struct {
 	Alert string `json:"alert"`
-	// Same are the labels that must agree. If it is absent, these are the names that are in the
+	// SharedLabels are the labels that must agree. If it is absent, these are the names that are in the
 	// keys of both rules.
-	Same []string `json:"same,omitempty"`
+	SharedLabels []string `json:"same,omitempty"`
 	// AnyLabels is set if no labels have to agree.
 	AnyLabels bool    `json:"anyLabels,omitempty"`
 	Lag       float64 `json:"lag,omitempty"` // lag between cause and symptom in seconds
@@ -53,7 +53,7 @@ func toSymptomOf(r *rules.Rule) []SymptomOf {
 	var out []SymptomOf
 	for i := range r.Causes {
 		c := &r.Causes[i]
-		out = append(out, SymptomOf{Alert: c.Alert, Same: c.Same, AnyLabels: c.Same != nil && len(c.Same) == 0, Lag: c.Lag.Seconds(), Text: c.Text()})
+		out = append(out, SymptomOf{Alert: c.Alert, SharedLabels: c.Same, AnyLabels: c.Same != nil && len(c.Same) == 0, Lag: c.Lag.Seconds(), Text: c.Text()})
 	}
 	return out
 }

@@ -57,7 +57,7 @@ func TestRemedy(t *testing.T) {
 func TestPendingText(t *testing.T) {
 	e := episodes.Episode{State: episodes.StatePending, StartsAt: now.Add(-time.Minute), Deadline: now.Add(time.Hour)}
 	require.Equal(t, "Pending since 2026-01-02 03:03:05Z. It fires in 1h 0m, at 2026-01-02 04:04:05Z, if the failure has not recovered by then.", pendingText(now, e))
-	e.OnHold, e.Waits = true, []episodes.Wait{{Part: "clear", From: `{component="events"}`}}
+	e.OnHold, e.AwaitedParts = true, []episodes.AwaitedPart{{Part: "clear", Selector: `{component="events"}`}}
 	require.Equal(t, "Pending since 2026-01-02 03:03:05Z. On hold, so it does not fire: `clear` waits for lines of {component=\"events\"}, which no source reads.", pendingText(now, e))
 	e.OnHold, e.Deadline = false, now.Add(-time.Second)
 	require.Contains(t, pendingText(now, e), "reads the remaining lines")
@@ -287,7 +287,7 @@ func TestScan(t *testing.T) {
 			Known:    "1 alert.",
 			Alerts:   []ScanFailure{{Rule: "LeaseLost", Severity: "critical", State: "firing", Summary: hostile, Line: hostile, Matched: []string{"<script>"}, Remediation: "1. " + hostile, Count: 2}},
 			Findings: []ScanFailure{{Rule: "Off", Severity: "warning", Reason: "too_short", Missing: "alerts if it lasts 10 minutes", Summary: "is down", Count: 1}},
-			Unknown:  []ScanUnknown{{Component: hostile, Why: "new", Pattern: hostile, Examples: []redact.Text{hostile}}},
+			Unknown:  []ScanUnknown{{Component: hostile, Reason: "new", Pattern: hostile, Examples: []redact.Text{hostile}}},
 		}, nil
 	}})
 	post := func(lines, file string) *httptest.ResponseRecorder {

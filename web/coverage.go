@@ -138,7 +138,7 @@ func Metrics(view View, now func() time.Time) metric.Collector {
 		var out []ruleCoverage
 		for _, r := range loaded.Set.Rules {
 			if r.Mode != rules.ModeOff {
-				out = append(out, ruleCoverage{r.Alert, covered.streams[r.Alert], covered.ruleHealth(r, loaded.Seen[r.Alert]) == healthBlind})
+				out = append(out, ruleCoverage{r.Alert, covered.streams[r.Alert], covered.ruleHealth(r, loaded.LastLines[r.Alert]) == healthBlind})
 			}
 		}
 		return out

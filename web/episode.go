@@ -36,7 +36,7 @@ type namedLine struct {
 }
 
 func episodeLines(e *episodes.Episode) []namedLine {
-	if e.First == "" || e.First == e.Line {
+	if e.FirstLine == "" || e.FirstLine == e.Line {
 		if e.Line == "" {
 			return nil
 		}
@@ -46,7 +46,7 @@ func episodeLines(e *episodes.Episode) []namedLine {
 		}
 		return []namedLine{{name, markMatches(e.Rule, e.Line)}}
 	}
-	return []namedLine{{"First", markMatches(e.Rule, e.First)}, {"Newest", markMatches(e.Rule, e.Line)}}
+	return []namedLine{{"First", markMatches(e.Rule, e.FirstLine)}, {"Newest", markMatches(e.Rule, e.Line)}}
 }
 
 // Places returns the labels that state the place of the failure first, then the other labels.
@@ -127,14 +127,14 @@ func waitingText(now time.Time, e episodes.Episode) string {
 	case e.State == episodes.StatePending:
 		return pendingText(now, e) + " Nobody has been notified."
 	case e.State == episodes.StateFiring && e.OnHold:
-		return "On hold, so it does not end without a line that ends it: " + waitText(e.Waits) + "."
+		return "On hold, so it does not end without a line that ends it: " + waitText(e.AwaitedParts) + "."
 	}
 	return ""
 }
 
 // lacksSource reports whether an episode waits for lines of streams that no source reads.
 func lacksSource(e episodes.Episode) bool {
-	return slices.ContainsFunc(e.Waits, func(w episodes.Wait) bool { return len(w.Sources) == 0 })
+	return slices.ContainsFunc(e.AwaitedParts, func(w episodes.AwaitedPart) bool { return len(w.Sources) == 0 })
 }
 
 // sourceMissing returns the address of the page of the open alert about missing sources. It returns "" if there is no
@@ -153,7 +153,7 @@ func pendingText(now time.Time, e episodes.Episode) string {
 	text := "Pending since " + formatTime(e.StartsAt) + "."
 	switch {
 	case e.OnHold:
-		return text + " On hold, so it does not fire: " + waitText(e.Waits) + "."
+		return text + " On hold, so it does not fire: " + waitText(e.AwaitedParts) + "."
 	case e.Deadline.IsZero():
 		return text
 	case e.Deadline.Before(now):

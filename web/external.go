@@ -59,7 +59,7 @@ func (s *Server) resolveFingerprint(text string) (episodes.Fingerprint, bool) {
 		return 0, false
 	}
 	all, sets := s.own.Episodes(), s.view.External()
-	if slices.ContainsFunc(all, func(e episodes.Episode) bool { return e.Fingerprint == want }) || len(s.view.Past(want)) > 0 {
+	if slices.ContainsFunc(all, func(e episodes.Episode) bool { return e.Fingerprint == want }) || len(s.view.PastEpisodes(want)) > 0 {
 		return want, true
 	}
 	for i := range all {
@@ -108,7 +108,7 @@ func (s *Server) ownLabels(fingerprint episodes.Fingerprint) map[string]string {
 			return e.Labels
 		}
 	}
-	if past := s.own.Past(fingerprint); len(past) > 0 {
+	if past := s.own.PastEpisodes(fingerprint); len(past) > 0 {
 		return past[0].Labels
 	}
 	return nil

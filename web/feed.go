@@ -49,21 +49,21 @@ type ChangedEpisode struct {
 	LastSeen    time.Time      `json:"lastSeen"`
 	EndsAt      *time.Time     `json:"endsAt,omitempty"`
 	Count       int64          `json:"count"`
-	// Turned is set if more than the number of its lines changed.
-	Turned bool `json:"turned,omitempty"`
+	// StateChanged is set if more than the number of its lines changed.
+	StateChanged bool `json:"turned,omitempty"`
 }
 
-// known contains hashes of the last message about an episode. turn omits the number of lines.
-type known struct{ turn, all uint64 }
+// sentHashes contains hashes of the last message about an episode. turn omits the number of lines.
+type sentHashes struct{ turn, all uint64 }
 
 // feed compares the episodes once a second while someone reads the stream, and passes the changes to the subscribers.
 // It is safe for concurrent use.
 type feed struct {
 	list func() []episodes.Episode
 
-	mu    sync.Mutex
-	subs  map[chan []byte]bool // message channel of each reader; the channel of a reader that is too slow is removed
-	known map[string]known     // hashes of the last messages by fingerprint; nil if nobody reads
+	mu       sync.Mutex
+	subs     map[chan []byte]bool  // message channel of each reader; the channel of a reader that is too slow is removed
+	lastSent map[string]sentHashes // hashes of the last messages by fingerprint; nil if nobody reads
 }
 
 func newFeed(list func() []episodes.Episode) *feed {
@@ -77,8 +77,8 @@ func (f *feed) subscribe() chan []byte {
 	if len(f.subs) >= maxSubscribers {
 		return nil
 	}
-	if f.known == nil {
-		f.known, _ = compareEpisodes(nil, f.list())
+	if f.lastSent == nil {
+		f.lastSent, _ = compareEpisodes(nil, f.list())
 	}
 	s := make(chan []byte, maxWaiting)
 	f.subs[s] = true
@@ -90,7 +90,7 @@ func (f *feed) unsubscribe(s chan []byte) {
 	defer f.mu.Unlock()
 	delete(f.subs, s)
 	if len(f.subs) == 0 {
-		f.known = nil
+		f.lastSent = nil
 	}
 }
 
@@ -101,7 +101,7 @@ func (f *feed) endStreams() {
 		close(s)
 		delete(f.subs, s)
 	}
-	f.known = nil
+	f.lastSent = nil
 }
 
 func (f *feed) run(ctx context.Context, now func() time.Time) {
@@ -123,11 +123,11 @@ func (f *feed) run(ctx context.Context, now func() time.Time) {
 func (f *feed) publishChanges(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.known == nil {
+	if f.lastSent == nil {
 		return
 	}
 	var c Change
-	f.known, c = compareEpisodes(f.known, f.list())
+	f.lastSent, c = compareEpisodes(f.lastSent, f.list())
 	if len(c.Episodes)+len(c.Gone) == 0 {
 		return
 	}
@@ -144,14 +144,14 @@ func (f *feed) publishChanges(now time.Time) {
 }
 
 // compareEpisodes compares list with the hashes of the previous list. It returns the new hashes and the changes.
-func compareEpisodes(before map[string]known, list []episodes.Episode) (map[string]known, Change) {
-	after := make(map[string]known, len(list))
+func compareEpisodes(before map[string]sentHashes, list []episodes.Episode) (map[string]sentHashes, Change) {
+	after := make(map[string]sentHashes, len(list))
 	c := Change{Episodes: []ChangedEpisode{}, Gone: []string{}}
 	for i := range list {
 		e := &list[i]
 		fp, k := e.Fingerprint.String(), hashEpisode(e)
 		if k2, twice := after[fp]; twice {
-			k = known{k2.turn ^ k.turn, k2.all ^ k.all} // an ended and an open episode have the same fingerprint, so their hashes are combined
+			k = sentHashes{k2.turn ^ k.turn, k2.all ^ k.all} // an ended and an open episode have the same fingerprint, so their hashes are combined
 		}
 		after[fp] = k
 	}
@@ -170,7 +170,7 @@ func compareEpisodes(before map[string]known, list []episodes.Episode) (map[stri
 		}
 		c.Episodes = append(c.Episodes, ChangedEpisode{
 			Fingerprint: fp, Alert: e.Alert, Severity: e.Labels["severity"], State: e.ShownState(), Held: e.OnHold, Silent: e.Silent,
-			StartsAt: e.StartsAt, LastSeen: e.LastSeen, EndsAt: optionalTime(e.EndsAt), Count: e.Count, Turned: !ok || old.turn != after[fp].turn,
+			StartsAt: e.StartsAt, LastSeen: e.LastSeen, EndsAt: optionalTime(e.EndsAt), Count: e.Count, StateChanged: !ok || old.turn != after[fp].turn,
 		})
 	}
 	for fp := range before {
@@ -185,14 +185,14 @@ func compareEpisodes(before map[string]known, list []episodes.Episode) (map[stri
 	return after, c
 }
 
-func hashEpisode(e *episodes.Episode) known {
+func hashEpisode(e *episodes.Episode) sentHashes {
 	cause := episodes.Fingerprint(0)
 	if e.Cause != nil {
 		cause = e.Cause.Fingerprint
 	}
 	turn := fmt.Appendf(nil, "%s %t %t %d %d %d %s", e.ShownState(), e.OnHold, e.Silent, e.StartsAt.UnixNano(), e.EndsAt.UnixNano(), cause, strings.Join(e.WaitsFor, ","))
 	all := fmt.Appendf(turn[:len(turn):len(turn)], " %d %d %d", e.Count, e.LastSeen.UnixNano(), e.Deadline.UnixNano())
-	return known{xxhash.Sum64(turn), xxhash.Sum64(all)}
+	return sentHashes{xxhash.Sum64(turn), xxhash.Sum64(all)}
 }
 
 // encodeEvent returns a message in the format of server-sent events.

@@ -50,10 +50,10 @@ func TestFeed(t *testing.T) {
 	require.Len(t, c.Episodes, 1)
 	require.Equal(t, "0000000000000abc", c.Episodes[0].Fingerprint)
 	require.EqualValues(t, 1235, c.Episodes[0].Count)
-	require.False(t, c.Episodes[0].Turned)
+	require.False(t, c.Episodes[0].StateChanged)
 	require.Nil(t, next())
 	list[3].OnHold = true
-	require.True(t, next().Episodes[0].Turned)
+	require.True(t, next().Episodes[0].StateChanged)
 	list = list[:3]
 	c = next()
 	require.Empty(t, c.Episodes)
@@ -82,7 +82,7 @@ func TestFeed(t *testing.T) {
 	require.Equal(t, maxWaiting, n, "its channel is closed")
 	f.unsubscribe(other)
 	f.unsubscribe(sub)
-	require.Nil(t, f.known, "nothing is compared while nobody reads")
+	require.Nil(t, f.lastSent, "nothing is compared while nobody reads")
 }
 
 func TestFeedIsBounded(t *testing.T) {

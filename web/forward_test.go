@@ -14,7 +14,7 @@ import (
 func TestForward(t *testing.T) {
 	to := ""
 	own := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "standby") })
-	standby := httptest.NewServer((&Server{opt: Options{Elsewhere: func() string { return to }}}).forwardToLeader(own))
+	standby := httptest.NewServer((&Server{opt: Options{LeaderAddress: func() string { return to }}}).forwardToLeader(own))
 	t.Cleanup(standby.Close)
 	leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "leader "+r.Host+r.URL.String())

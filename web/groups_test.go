@@ -143,7 +143,7 @@ func TestSearchForStates(t *testing.T) {
 func TestUnwatched(t *testing.T) {
 	v := exampleView()
 	e := v.Episodes()[3]
-	e.State, e.Reason, e.EndsAt, e.Concluded, e.Cause = episodes.StateResolved, episodes.ReasonDisplaced, now.Add(-time.Minute), now, nil
+	e.State, e.Reason, e.EndsAt, e.ConcludedAt, e.Cause = episodes.StateResolved, episodes.ReasonDisplaced, now.Add(-time.Minute), now, nil
 	v.Episodes = func() []episodes.Episode { return []episodes.Episode{e} }
 	v.Timeline = func(episodes.Fingerprint) (episodes.Timeline, bool) { return episodes.Timeline{Episode: e}, true }
 	s := newTestServer(t, v, Options{})
@@ -236,7 +236,7 @@ func TestCharts(t *testing.T) {
 	s := newTestServer(t, view, Options{})
 	loaded, n := view.Rules(), int64(0)
 	s.view.Rules = func() Rules {
-		loaded.Tries = map[string]int64{"LeaseLost": n * 100}
+		loaded.Evaluations = map[string]int64{"LeaseLost": n * 100}
 		loaded.Cost = map[string]time.Duration{"LeaseLost": time.Duration(n) * time.Millisecond}
 		return loaded
 	}

@@ -60,11 +60,11 @@ const forwarded = "X-Crowsnest-Forwarded"
 // forwardToLeader forwards requests to the leader while this process is the standby. It does not forward requests for
 // metrics and probes. So a Service in front of both processes always shows the same pages.
 func (s *Server) forwardToLeader(h http.Handler) http.Handler {
-	if s.opt.Elsewhere == nil {
+	if s.opt.LeaderAddress == nil {
 		return h
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		to, err := url.Parse(s.opt.Elsewhere())
+		to, err := url.Parse(s.opt.LeaderAddress())
 		if anyHost[r.URL.Path] || r.Header.Get(forwarded) != "" || err != nil || to.Host == "" {
 			h.ServeHTTP(w, r)
 			return

@@ -31,7 +31,7 @@ func markMatches(r *rules.Rule, shown redact.Text) matchedLine {
 	}
 	var found []string
 	for _, part := range matcher.Explain(r, nil, []byte(line)).Parts {
-		if part.Part >= 0 && part.Held { // clear and unless are skipped, because they match other lines than the trigger
+		if part.Part >= 0 && part.IsMet { // clear and unless are skipped, because they match other lines than the trigger
 			collectTexts(part.Conditions, &found, &out.Captures)
 		}
 	}
@@ -42,7 +42,7 @@ func markMatches(r *rules.Rule, shown redact.Text) matchedLine {
 // collectTexts collects the texts that the satisfied conditions found, and the values that they captured.
 func collectTexts(all []matcher.Condition, found *[]string, captures *[]matcher.NamedValue) {
 	for _, c := range all {
-		if !c.Held || c.Kind == "not" {
+		if !c.IsMet || c.Kind == "not" {
 			continue
 		}
 		switch c.Kind {

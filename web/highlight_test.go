@@ -20,8 +20,8 @@ func TestMatchedLine(t *testing.T) {
 		require.Equal(t, want, string(got.HTML))
 		require.Equal(t, captures, got.Captures)
 	}
-	f("<b> pod a&b is", "<mark>&lt;b&gt;</mark> <mark>pod a&amp;b is</mark>", matcher.NamedValue{Name: "pod", Value: "a&b", From: "capture"})
-	f("pod <b> is", "<mark>pod &lt;b&gt; is</mark>", matcher.NamedValue{Name: "pod", Value: "<b>", From: "capture"})
+	f("<b> pod a&b is", "<mark>&lt;b&gt;</mark> <mark>pod a&amp;b is</mark>", matcher.NamedValue{Name: "pod", Value: "a&b", Source: "capture"})
+	f("pod <b> is", "<mark>pod &lt;b&gt; is</mark>", matcher.NamedValue{Name: "pod", Value: "<b>", Source: "capture"})
 	f("<b> pod a is never", "&lt;b&gt; pod a is never")
 	f("it is", "it is")
 	require.Equal(t, "&lt;", string(markMatches(nil, "<").HTML))

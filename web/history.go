@@ -100,7 +100,7 @@ type Seen struct {
 func (s *Server) earlierEpisodes(e *episodes.Episode) *Seen {
 	now := s.opt.Now()
 	out := Seen{Days: seenDays}
-	for _, x := range s.view.Past(e.Fingerprint) {
+	for _, x := range s.view.PastEpisodes(e.Fingerprint) {
 		if !x.StartsAt.Before(e.StartsAt) {
 			continue // x is the episode itself or began later
 		}
@@ -136,7 +136,7 @@ func pastEpisode(x *history.Entry, set *rules.Set, more map[string]string) episo
 	e := episodes.Episode{
 		Fingerprint: episodes.Fingerprint(x.Fingerprint), Rule: set.Rule(x.Alert), Alert: x.Alert, State: episodes.StateResolved,
 		Reason: episodes.Reason(x.Reason), Silent: x.Silent, Overflow: x.Overflow, Labels: x.Labels, StartsAt: x.StartsAt, FiredAt: x.FiredAt,
-		LastSeen: x.LastSeen, EndsAt: x.EndsAt, Concluded: x.Concluded, Count: x.Lines, Party: x.Party,
+		LastSeen: x.LastSeen, EndsAt: x.EndsAt, ConcludedAt: x.ConcludedAt, Count: x.Lines, Tenant: x.Tenant,
 	}
 	if x.Summary != "" {
 		e.Annotations = map[string]string{"summary": tameText(x.Summary)}

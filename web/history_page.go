@@ -42,11 +42,11 @@ type pastRule struct {
 	Episodes []PastEpisode
 }
 
-// Lasted formats the duration of the episode.
-func (e PastEpisode) Lasted() string { return SpanText(e.Seconds) }
+// DurationText formats the duration of the episode.
+func (e PastEpisode) DurationText() string { return SpanText(e.Seconds) }
 
-// Lasted formats the sum of the durations of the rule's episodes.
-func (r HistoryRule) Lasted() string { return SpanText(r.Seconds) }
+// TotalTime formats the sum of the durations of the rule's episodes.
+func (r HistoryRule) TotalTime() string { return SpanText(r.Seconds) }
 
 // Place returns the labels without their own column that state the place of an episode, the largest place first.
 func (d historyData) Place(e PastEpisode) []pair {

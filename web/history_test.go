@@ -19,7 +19,7 @@ import (
 func pastView(all ...*history.Entry) View {
 	v := exampleView()
 	v.History = func() []*history.Entry { return all }
-	v.Past = func(fp episodes.Fingerprint) (out []*history.Entry) {
+	v.PastEpisodes = func(fp episodes.Fingerprint) (out []*history.Entry) {
 		for _, e := range all {
 			if e.Fingerprint == uint64(fp) {
 				out = append(out, e)
@@ -37,7 +37,7 @@ func pastEntry(alert, namespace string, hours int) *history.Entry {
 	from := now.Add(-time.Duration(hours) * time.Hour)
 	return &history.Entry{
 		Fingerprint: uint64(episodes.FingerprintOf(labels)), Alert: alert, Pack: "demo", Reason: "clear", Labels: labels, Summary: "the lease of " + namespace + " is lost",
-		StartsAt: from, FiredAt: from, LastSeen: from, EndsAt: from.Add(12 * time.Minute), Concluded: from.Add(12 * time.Minute), Lines: 3, Notified: 2, Flaps: hours % 2,
+		StartsAt: from, FiredAt: from, LastSeen: from, EndsAt: from.Add(12 * time.Minute), ConcludedAt: from.Add(12 * time.Minute), Lines: 3, Notified: 2, Flaps: hours % 2,
 	}
 }
 
@@ -226,7 +226,7 @@ func TestSeen(t *testing.T) {
 
 func TestSeenIsShown(t *testing.T) {
 	v := exampleView()
-	v.Past = func(fp episodes.Fingerprint) []*history.Entry {
+	v.PastEpisodes = func(fp episodes.Fingerprint) []*history.Entry {
 		e := pastEntry("LeaseLost", "team-a", 2)
 		e.Fingerprint = uint64(fp)
 		return []*history.Entry{e}

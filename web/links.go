@@ -16,18 +16,18 @@ import (
 
 // Actions are the actions that a reader can take on an episode.
 type Actions struct {
-	Silence string `json:"silence,omitempty"` // page for silencing the alert, in Alertmanager or as a path on this server
-	Logs    string `json:"logs,omitempty"`    // page that shows the logs of the alert
-	Kubectl string `json:"kubectl,omitempty"` // command that prints the logs of the alert
-	Runbook string `json:"runbook,omitempty"` // runbook of the rule, as a path on this server
-	More    string `json:"more,omitempty"`    // address of a runbook that the rule states
+	Silence     string `json:"silence,omitempty"` // page for silencing the alert, in Alertmanager or as a path on this server
+	Logs        string `json:"logs,omitempty"`    // page that shows the logs of the alert
+	Kubectl     string `json:"kubectl,omitempty"` // command that prints the logs of the alert
+	Runbook     string `json:"runbook,omitempty"` // runbook of the rule, as a path on this server
+	RuleRunbook string `json:"more,omitempty"`    // address of a runbook that the rule states
 }
 
 // episodeActions returns the actions that a reader can take on an episode. Label values may come from log lines. So
 // addresses contain them only encoded, and commands contain only valid names of Kubernetes objects.
 func (s *Server) episodeActions(e episodes.Episode) Actions {
 	links := s.view.Links()
-	out := Actions{More: safeLink(e.Annotations["runbook_url"]), Logs: safeLink(e.Annotations["logs_url"])}
+	out := Actions{RuleRunbook: safeLink(e.Annotations["runbook_url"]), Logs: safeLink(e.Annotations["logs_url"])}
 	if e.Rule != nil {
 		out.Kubectl, out.Runbook = kubectlCommand(e), "/runbooks/"+url.PathEscape(e.Rule.Alert)
 		if out.Logs == "" && links.Logs != "" {

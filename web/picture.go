@@ -101,12 +101,12 @@ func (s *Server) drawPicture(e episodes.Episode, tl Timeline) picture {
 		to = e.EndsAt
 	}
 	for _, ev := range tl.Events {
-		if ev.At != nil && ev.Kind != kindNext {
-			if ev.At.Before(from) {
-				from = *ev.At
+		if ev.Time != nil && ev.Kind != kindNext {
+			if ev.Time.Before(from) {
+				from = *ev.Time
 			}
-			if ev.At.After(to) {
-				to = *ev.At
+			if ev.Time.After(to) {
+				to = *ev.Time
 			}
 		}
 	}
@@ -114,8 +114,8 @@ func (s *Server) drawPicture(e episodes.Episode, tl Timeline) picture {
 	a := axis{from.Add(-room), to.Add(room)}
 	p := picture{Bands: stateBands(a, e, tl.Events), Ticks: axisTicks(a)}
 	for _, ev := range tl.Events {
-		if ev.At != nil && ev.Kind != kindNext {
-			p.Marks = append(p.Marks, shape{X: formatPercent(a.position(*ev.At)), Class: markClass(ev), Text: formatTime(*ev.At) + ": " + ev.Text})
+		if ev.Time != nil && ev.Kind != kindNext {
+			p.Marks = append(p.Marks, shape{X: formatPercent(a.position(*ev.Time)), Class: markClass(ev), Text: formatTime(*ev.Time) + ": " + ev.Text})
 		}
 	}
 	counts, first := s.samples.perMinute(episodeSeries(e.Fingerprint.String()))
@@ -170,26 +170,26 @@ func stateBands(a axis, e episodes.Episode, events []Event) []shape {
 	}
 	last := a.to
 	for _, ev := range events {
-		if ev.At == nil {
+		if ev.Time == nil {
 			continue
 		}
 		switch episodes.EventKind(ev.Kind) {
 		case episodes.EventOpened:
 			if state == "" {
-				end(*ev.At)
+				end(*ev.Time)
 				state = "pending"
 			}
 		case episodes.EventFired:
-			end(*ev.At)
+			end(*ev.Time)
 			state = "firing"
 		case episodes.EventOnHold:
-			hold(*ev.At)
-			held = *ev.At
+			hold(*ev.Time)
+			held = *ev.Time
 		case episodes.EventResumed:
-			hold(*ev.At)
+			hold(*ev.Time)
 		case episodes.EventEnded:
-			hold(*ev.At)
-			end(*ev.At)
+			hold(*ev.Time)
+			end(*ev.Time)
 			state = string(e.State)
 		}
 	}

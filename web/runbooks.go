@@ -20,9 +20,9 @@ import (
 var markdown = sync.OnceValue(func() goldmark.Markdown { return goldmark.New(goldmark.WithExtensions(extension.Table)) })
 
 type runbookData struct {
-	Name string
-	Body template.HTML
-	More string // address of a runbook that the rule states
+	Name        string
+	Body        template.HTML
+	RuleRunbook string // address of a runbook that the rule states
 }
 
 // runbookText returns the runbook of a rule in Markdown. It returns false if there is no such rule.

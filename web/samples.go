@@ -148,7 +148,7 @@ func (s *Server) Sample() {
 		values[ruleSeries(r.Rule.Alert)] = counter{value: r.Matches}
 	}
 	loaded := s.view.Rules()
-	for alert, n := range loaded.Tries {
+	for alert, n := range loaded.Evaluations {
 		values[triesSeries(alert)] = counter{value: n}
 	}
 	for alert, d := range loaded.Cost {

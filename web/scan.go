@@ -70,9 +70,9 @@ type ScanFailure struct {
 	EndsAt      *time.Time        `json:"endsAt,omitempty"`
 	Line        redact.Text       `json:"line"`
 	Matched     []string          `json:"matched,omitempty"` // parts of the line that the rule looks for
-	Also        []string          `json:"also,omitempty"`    // names of further rules about the same lines or the same object
-	// Elsewhere are the labels of further failures that the same rule describes.
-	Elsewhere []map[string]string `json:"elsewhere,omitempty"`
+	OtherRules  []string          `json:"also,omitempty"`    // names of further rules about the same lines or the same object
+	// OtherPlaces are the labels of further failures that the same rule describes.
+	OtherPlaces []map[string]string `json:"elsewhere,omitempty"`
 }
 
 // Marked returns the line with marks around the texts that the rule looks for.
@@ -83,12 +83,12 @@ func (f ScanFailure) Steps() remedy { return parseRemedy(f.Remediation) }
 
 // ScanUnknown is a failure in the lines of one component that no rule describes.
 type ScanUnknown struct {
-	Component string        `json:"component"`
-	Why       string        `json:"why"`
-	Pattern   redact.Text   `json:"pattern"`
-	Also      []redact.Text `json:"also,omitempty"` // texts of further patterns
-	Count     int64         `json:"count"`          // lower bound of the number of lines
-	Examples  []redact.Text `json:"examples"`
+	Component  string        `json:"component"`
+	Reason     string        `json:"why"`
+	Pattern    redact.Text   `json:"pattern"`
+	OtherTexts []redact.Text `json:"also,omitempty"` // texts of further patterns
+	Count      int64         `json:"count"`          // lower bound of the number of lines
+	Examples   []redact.Text `json:"examples"`
 }
 
 // scanner runs one scan at a time. A scan runs to its end even if the client has disconnected.

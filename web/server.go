@@ -61,9 +61,9 @@ type Options struct {
 	// Hosts are further names of the server, such as the host name of an ingress. "*" allows every name. IP
 	// addresses and names within the cluster are always allowed.
 	Hosts []string
-	// Elsewhere returns the base address of the process whose pages are shown instead of the
+	// LeaderAddress returns the base address of the process whose pages are shown instead of the
 	// pages of this process. If it is nil or returns "", the pages of this process are shown.
-	Elsewhere func() string
+	LeaderAddress func() string
 	// Log receives errors of handlers and of libraries. The zero value discards them.
 	Log zerolog.Logger
 }

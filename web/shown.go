@@ -26,7 +26,7 @@ func tameText(text string) string {
 // that it lacked. The other texts are already safe.
 func shownEpisode(e episodes.Episode, more map[string]string) episodes.Episode {
 	e.State = e.ShownState()
-	e.Line, e.First = e.Line.Map(tameText), e.First.Map(tameText)
+	e.Line, e.FirstLine = e.Line.Map(tameText), e.FirstLine.Map(tameText)
 	cloned := false
 	for _, name := range []string{"line", "first_line"} {
 		if text := e.Annotations[name]; tameText(text) != text {

@@ -15,7 +15,7 @@ func TestLinesAreTame(t *testing.T) {
 	view := exampleView()
 	all := view.Episodes()
 	for i := range all {
-		all[i].Line, all[i].First = hostile, hostile
+		all[i].Line, all[i].FirstLine = hostile, hostile
 		all[i].Annotations = maps.Clone(all[i].Annotations)
 		if all[i].Annotations == nil {
 			all[i].Annotations = map[string]string{}
@@ -24,7 +24,7 @@ func TestLinesAreTame(t *testing.T) {
 	}
 	view.Episodes = func() []episodes.Episode { return all }
 	view.Timeline = func(episodes.Fingerprint) (episodes.Timeline, bool) {
-		return episodes.Timeline{Episode: all[0], Events: []episodes.Event{{At: all[0].StartsAt, Kind: episodes.EventOpened, Line: hostile}}}, true
+		return episodes.Timeline{Episode: all[0], Events: []episodes.Event{{Time: all[0].StartsAt, Kind: episodes.EventOpened, Line: hostile}}}, true
 	}
 	s := newTestServer(t, view, Options{})
 	require.Contains(t, request(s, "GET", "/").Body.String(), tamed)

@@ -49,7 +49,7 @@ type silenceData struct {
 	For             time.Duration
 	Author, Comment string
 	Error           string
-	Done            []Silenced
+	Results         []Silenced
 	Until           time.Time
 	Alertmanager    string // address of Alertmanager's pages; empty if it is not known
 }
@@ -114,7 +114,7 @@ func (s *Server) makeSilence(w http.ResponseWriter, r *http.Request) {
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), silenceTime)
 		defer cancel()
-		data.Done, data.Until = s.opt.Silence(ctx, silence), silence.End
+		data.Results, data.Until = s.opt.Silence(ctx, silence), silence.End
 		if data.hasFailed() {
 			code = http.StatusBadGateway
 		}
@@ -126,7 +126,7 @@ func (s *Server) makeSilence(w http.ResponseWriter, r *http.Request) {
 
 // hasFailed reports whether no Alertmanager created the silence.
 func (d *silenceData) hasFailed() bool {
-	return !slices.ContainsFunc(d.Done, func(x Silenced) bool { return x.Error == "" })
+	return !slices.ContainsFunc(d.Results, func(x Silenced) bool { return x.Error == "" })
 }
 
 // readForm stores the values of the form in d, so that the page shows them again, and returns the silence that they
@@ -162,8 +162,8 @@ func (d *silenceData) readForm(form map[string][]string, now time.Time) (Silence
 	return out, nil
 }
 
-// At returns the address of the silence with this ID on the pages of Alertmanager.
-func (d silenceData) At(id string) string {
+// SilenceAddress returns the address of the silence with this ID on the pages of Alertmanager.
+func (d silenceData) SilenceAddress(id string) string {
 	return strings.TrimSuffix(d.Alertmanager, "/") + "/#/silences/" + percentEncode(id)
 }
 

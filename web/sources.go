@@ -47,8 +47,8 @@ type namespaceView struct {
 
 type streamView struct {
 	Stream
-	Name string // short name for people
-	Rest []pair // labels that the name does not contain
+	Name        string // short name for people
+	OtherLabels []pair // labels that the name does not contain
 }
 
 func (s *Server) sourcesPage(w http.ResponseWriter, r *http.Request) {
@@ -81,7 +81,7 @@ func (s *Server) groupStreams(src Source, words []string) (out []namespaceView, 
 			n = &namespaceView{Name: name, Open: len(words) > 0}
 			by[name] = n
 		}
-		n.Count, n.Lines, n.Unread = n.Count+1, n.Lines+st.Lines, n.Unread+st.Unread()
+		n.Count, n.Lines, n.Unread = n.Count+1, n.Lines+st.Lines, n.Unread+st.UnreadBytes()
 		if st.Rules == 0 {
 			n.Unruled++
 		}
@@ -92,7 +92,7 @@ func (s *Server) groupStreams(src Source, words []string) (out []namespaceView, 
 	}
 	for _, n := range by {
 		slices.SortFunc(n.Streams, func(a, b streamView) int {
-			return cmp.Or(-cmp.Compare(a.Unread(), b.Unread()), cmp.Compare(a.Name, b.Name))
+			return cmp.Or(-cmp.Compare(a.UnreadBytes(), b.UnreadBytes()), cmp.Compare(a.Name, b.Name))
 		})
 		if len(n.Streams) > maxStreams {
 			n.More, n.Streams = len(n.Streams)-maxStreams, n.Streams[:maxStreams]
@@ -118,7 +118,7 @@ func nameStream(st Stream) streamView {
 		}
 	}
 	v := streamView{Stream: st, Name: strings.Join(parts, " / ")}
-	v.Rest = labelPairs(st.Labels, used...)
+	v.OtherLabels = labelPairs(st.Labels, used...)
 	if v.Name == "" {
 		v.Name = st.Path
 	}

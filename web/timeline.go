@@ -24,7 +24,7 @@ const (
 
 // Event is one event in the timeline of an episode.
 type Event struct {
-	At   *time.Time  `json:"at,omitempty"` // time of the event; absent for the current state
+	Time *time.Time  `json:"at,omitempty"` // time of the event; absent for the current state
 	Kind string      `json:"kind"`
 	Text string      `json:"text"`           // text for people
 	Line redact.Text `json:"line,omitempty"` // log line, redacted
@@ -76,18 +76,18 @@ func (s *Server) episodeTimeline(fingerprint string) (episodes.Episode, Timeline
 	e := known.Episode
 	tl := Timeline{Skipped: known.Skipped, Events: []Event{}}
 	for _, ev := range known.Events {
-		tl.Events = append(tl.Events, Event{At: optionalTime(ev.At), Kind: string(ev.Kind), Text: eventText(ev), Line: ev.Line, Log: ev.Log, Sources: ev.Sources})
+		tl.Events = append(tl.Events, Event{Time: optionalTime(ev.Time), Kind: string(ev.Kind), Text: eventText(ev), Line: ev.Line, Log: ev.Log, Sources: ev.Sources})
 	}
 	if isEpisodeOpen(e) && e.LastSeen.After(e.StartsAt) {
-		tl.Events = append(tl.Events, Event{At: optionalTime(e.LastSeen), Kind: kindNewest, Text: fmt.Sprintf("newest matching line, %s so far", text.GroupThousands(e.Count)), Line: e.Line})
+		tl.Events = append(tl.Events, Event{Time: optionalTime(e.LastSeen), Kind: kindNewest, Text: fmt.Sprintf("newest matching line, %s so far", text.GroupThousands(e.Count)), Line: e.Line})
 	}
 	for _, d := range s.view.Deliveries(of) {
 		if d.Last.Before(e.StartsAt) || !e.FiredAt.IsZero() && d.Last.Before(e.FiredAt) {
 			continue // the event belongs to an earlier episode
 		}
-		tl.Events = append(tl.Events, Event{At: optionalTime(d.Time), Kind: kindNotified, Text: deliveryText(d), Delivery: &d})
+		tl.Events = append(tl.Events, Event{Time: optionalTime(d.Time), Kind: kindNotified, Text: deliveryText(d), Delivery: &d})
 	}
-	slices.SortStableFunc(tl.Events, func(a, b Event) int { return a.At.Compare(*b.At) })
+	slices.SortStableFunc(tl.Events, func(a, b Event) int { return a.Time.Compare(*b.Time) })
 	tl.Events = append(tl.Events, presentEvents(e)...)
 	return e, tl, true
 }
@@ -98,7 +98,7 @@ func presentEvents(e episodes.Episode) []Event {
 	case !isEpisodeOpen(e):
 		return nil
 	case e.OnHold:
-		return []Event{{Kind: kindOnHold, Text: "on hold: " + waitText(e.Waits), Sources: e.WaitsFor}}
+		return []Event{{Kind: kindOnHold, Text: "on hold: " + waitText(e.AwaitedParts), Sources: e.WaitsFor}}
 	case e.Deadline.IsZero():
 		return nil
 	}
@@ -109,18 +109,18 @@ func presentEvents(e episodes.Episode) []Event {
 	case e.StoppedLines():
 		text = "expires if no line matches until then: whether the failure is over is not known then"
 	}
-	return []Event{{At: optionalTime(e.Deadline), Kind: kindNext, Text: text}}
+	return []Event{{Time: optionalTime(e.Deadline), Kind: kindNext, Text: text}}
 }
 
 // ownEvents constructs events for an episode for which the engine keeps none, which is an alert of the daemon about
 // itself or an episode of the history.
 func ownEvents(e episodes.Episode) []episodes.Event {
-	out := []episodes.Event{{At: e.StartsAt, Kind: episodes.EventOpened}}
+	out := []episodes.Event{{Time: e.StartsAt, Kind: episodes.EventOpened}}
 	if !e.FiredAt.IsZero() {
-		out = append(out, episodes.Event{At: e.FiredAt, Kind: episodes.EventFired})
+		out = append(out, episodes.Event{Time: e.FiredAt, Kind: episodes.EventFired})
 	}
 	if !e.EndsAt.IsZero() {
-		out = append(out, episodes.Event{At: e.EndsAt, Kind: episodes.EventEnded, Reason: e.Reason})
+		out = append(out, episodes.Event{Time: e.EndsAt, Kind: episodes.EventEnded, Reason: e.Reason})
 	}
 	return out
 }
@@ -128,7 +128,7 @@ func ownEvents(e episodes.Episode) []episodes.Event {
 func eventText(ev episodes.Event) string {
 	switch ev.Kind {
 	case episodes.EventCounted:
-		return fmt.Sprintf("%d of %d counted", ev.N, ev.Of)
+		return fmt.Sprintf("%d of %d counted", ev.N, ev.Total)
 	case episodes.EventLast:
 		return "last matching line"
 	case episodes.EventOpened:
@@ -171,7 +171,7 @@ func ReasonText(r episodes.Reason) string {
 	return cmp.Or(text, string(r))
 }
 
-func waitText(waits []episodes.Wait) string {
+func waitText(waits []episodes.AwaitedPart) string {
 	if len(waits) == 0 {
 		return "the rule is quarantined, or agents have another version of it, which its page says"
 	}
@@ -214,7 +214,7 @@ func deliveryText(d Delivery) string {
 func newestAnswers(all []Delivery) []Delivery {
 	out := answersByReceiver(all)
 	for i := range out {
-		out[i].Time = times.Later(out[i].Time, out[i].Last)
+		out[i].Time = times.Max(out[i].Time, out[i].Last)
 	}
 	return out
 }

@@ -34,8 +34,8 @@ type View struct {
 	UnknownRule func(fingerprint string) (string, error)
 	// History returns the remembered episodes that have ended, the one that started last first. Past returns the ended
 	// episodes of one alert. The results are read-only, and empty on an agent.
-	History func() []*history.Entry
-	Past    func(episodes.Fingerprint) []*history.Entry
+	History      func() []*history.Entry
+	PastEpisodes func(episodes.Fingerprint) []*history.Entry
 	// Links returns addresses of other programs, to which the pages link.
 	Links func() Links
 }
@@ -72,21 +72,21 @@ type UnknownFailure struct {
 	// State is alert, held (because the limit of alerts in 24 hours is reached), or known
 	// (because an alert for it fired within a week).
 	State string `json:"state"`
-	// Why is new or persists.
-	Why       string            `json:"why"`
-	Component string            `json:"component"`
-	Labels    map[string]string `json:"labels"`
-	Pattern   redact.Text       `json:"pattern"`
-	Also      []redact.Text     `json:"also,omitempty"` // texts of further patterns
-	Level     string            `json:"level"`
-	Object    redact.Text       `json:"object,omitempty"`
-	Since     time.Time         `json:"since"`
-	Last      time.Time         `json:"last"`
-	Count     int64             `json:"count"` // lower bound of the number of lines
-	Pods      []string          `json:"pods,omitempty"`
-	Changes   []string          `json:"changes,omitempty"` // changes shortly before the failure began
-	Examples  []redact.Text     `json:"examples"`
-	Ignore    string            `json:"ignore"` // line of configuration that ignores the failure
+	// Reason is new or persists.
+	Reason     string            `json:"why"`
+	Component  string            `json:"component"`
+	Labels     map[string]string `json:"labels"`
+	Pattern    redact.Text       `json:"pattern"`
+	OtherTexts []redact.Text     `json:"also,omitempty"` // texts of further patterns
+	Level      string            `json:"level"`
+	Object     redact.Text       `json:"object,omitempty"`
+	Since      time.Time         `json:"since"`
+	Last       time.Time         `json:"last"`
+	Count      int64             `json:"count"` // lower bound of the number of lines
+	Pods       []string          `json:"pods,omitempty"`
+	Changes    []string          `json:"changes,omitempty"` // changes shortly before the failure began
+	Examples   []redact.Text     `json:"examples"`
+	Ignore     string            `json:"ignore"` // line of configuration that ignores the failure
 }
 
 // Rules describes the loaded rules. The keys of its maps are the names of rules.
@@ -94,21 +94,21 @@ type Rules struct {
 	Set *rules.Set
 	// Broken lists the refused packs with the reasons. Set contains an earlier valid version, if any.
 	Broken []BrokenPack
-	// Seen is when a stream to which a rule applies last had a line. A rule without a line has no entry.
-	Seen map[string]time.Time
+	// LastLines is when a stream to which a rule applies last had a line. A rule without a line has no entry.
+	LastLines map[string]time.Time
 	// Cost is the total time for evaluating a rule.
 	Cost map[string]time.Duration
-	// Tries is the number of lines on which a rule was evaluated.
-	Tries map[string]int64
+	// Evaluations is the number of lines on which a rule was evaluated.
+	Evaluations map[string]int64
 	// OutOfScope contains the rules that are not evaluated here, because they need logs of several nodes.
 	OutOfScope map[string]bool
 	// Quarantined contains the rules that are no longer evaluated, with the reasons.
 	Quarantined map[string]string
 	// Running contains the running versions of components, which are tags of images. Unknown is "".
 	Running map[string][]string
-	// Waits contains the rules whose conclusions from the absence of lines wait for agents that
+	// WaitReasons contains the rules whose conclusions from the absence of lines wait for agents that
 	// have another version of the rule. The value names these agents.
-	Waits map[string]string
+	WaitReasons map[string]string
 }
 
 // BrokenPack is a pack whose newest version was refused.
@@ -132,7 +132,7 @@ type Source struct {
 	// LeftOut is the number of objects, by namespace, that the source cannot remember for lack
 	// of room.
 	LeftOut   map[string]int64 `json:"leftOut,omitempty"`
-	Away      time.Time        `json:"notSeenSince,omitzero"` // start of the outage; zero if there is none
+	AwaySince time.Time        `json:"notSeenSince,omitzero"` // start of the outage; zero if there is none
 	Watermark time.Time        `json:"proved"`                // time up to which all lines have been read
 	Lag       time.Duration    `json:"lagNanoseconds"`
 	Lines     int64            `json:"lines"`
@@ -176,9 +176,9 @@ type Member struct {
 
 // Unread is an existing log that is not read.
 type Unread struct {
-	Path  string    `json:"path"`
-	Why   string    `json:"why"`
-	Since time.Time `json:"since"`
+	Path   string    `json:"path"`
+	Reason string    `json:"why"`
+	Since  time.Time `json:"since"`
 }
 
 // Stream is the state of one log stream.
@@ -192,8 +192,8 @@ type Stream struct {
 	Rules    int               `json:"rules"`
 }
 
-// Unread returns the number of bytes between the offset and the known size.
-func (s Stream) Unread() int64 { return max(0, s.Size-s.Offset) }
+// UnreadBytes returns the number of bytes between the offset and the known size.
+func (s Stream) UnreadBytes() int64 { return max(0, s.Size-s.Offset) }
 
 // Endpoint is the state of one receiver of alerts.
 type Endpoint struct {
@@ -241,8 +241,8 @@ type Status struct {
 	Config string
 	Flags  map[string]string
 	Reload Reload
-	// Saved is when the state was last written, or zero. SaveErrors is the number of failed attempts.
-	Saved      time.Time
+	// SavedAt is when the state was last written, or zero. SaveErrors is the number of failed attempts.
+	SavedAt    time.Time
 	SaveErrors int64
 	Storage    string // directory that contains the state
 	// ExternalURL is the configured address of the pages. It is empty if there is none.
@@ -264,7 +264,7 @@ type Pair struct {
 // Reload is the outcome of the last load of rules and configuration.
 type Reload struct {
 	OK      bool
-	At      time.Time
+	Time    time.Time
 	Success time.Time // time of the last successful load
 	Error   string
 }

@@ -53,7 +53,7 @@ func exampleView() View {
 		Labels:      map[string]string{"alertname": "LeaseLost", "severity": "critical", "namespace": "team-a", "bad": hostile},
 		Deadline:    now.Add(time.Minute),
 		Annotations: map[string]string{"summary": hostile, "runbook_url": "javascript:alert(1)", "remediation": "Restart it.\n1. kubectl"},
-		StartsAt:    now.Add(-time.Hour), FiredAt: now.Add(-50 * time.Minute), LastSeen: now.Add(-time.Minute), Count: 1234, Line: hostile, First: "first",
+		StartsAt:    now.Add(-time.Hour), FiredAt: now.Add(-50 * time.Minute), LastSeen: now.Add(-time.Minute), Count: 1234, Line: hostile, FirstLine: "first",
 	}
 	done := open
 	done.Fingerprint, done.State, done.EndsAt, done.Reason = 0xdef, episodes.StateResolved, now, episodes.ReasonClear
@@ -66,7 +66,7 @@ func exampleView() View {
 		Labels: map[string]string{"alertname": "CrowsnestHeartbeat", "severity": "none"},
 	}
 	return View{
-		History: func() []*history.Entry { return nil }, Past: func(episodes.Fingerprint) []*history.Entry { return nil },
+		History: func() []*history.Entry { return nil }, PastEpisodes: func(episodes.Fingerprint) []*history.Entry { return nil },
 		Unknown:  func() Unknown { return Unknown{} },
 		Episodes: func() []episodes.Episode { return []episodes.Episode{done, self, silent, open} },
 		Stats: func() episodes.Stats {
@@ -74,10 +74,10 @@ func exampleView() View {
 		},
 		Rules: func() Rules {
 			return Rules{
-				Set: set, Seen: map[string]time.Time{"LeaseLost": now}, Cost: map[string]time.Duration{"LeaseLost": 1250 * time.Millisecond},
-				Tries:   map[string]int64{"LeaseLost": 4321},
-				Running: map[string][]string{"kubelet": {"v1.35.1", "v1.37.1-" + hostile}, "etcd": {hostile}},
-				Broken:  []BrokenPack{{Pack: "demo", Error: "demo.yaml:1: " + hostile}, {Pack: "gone.yaml", Error: "broken"}},
+				Set: set, LastLines: map[string]time.Time{"LeaseLost": now}, Cost: map[string]time.Duration{"LeaseLost": 1250 * time.Millisecond},
+				Evaluations: map[string]int64{"LeaseLost": 4321},
+				Running:     map[string][]string{"kubelet": {"v1.35.1", "v1.37.1-" + hostile}, "etcd": {hostile}},
+				Broken:      []BrokenPack{{Pack: "demo", Error: "demo.yaml:1: " + hostile}, {Pack: "gone.yaml", Error: "broken"}},
 			}
 		},
 		Sources: func() []Source {
@@ -105,24 +105,24 @@ func exampleView() View {
 			switch fp {
 			case open.Fingerprint:
 				return episodes.Timeline{Episode: open, Skipped: 3, Events: []episodes.Event{
-					{At: now.Add(-65 * time.Minute), Kind: episodes.EventCounted, N: 4, Of: 5},
-					{At: now.Add(-time.Hour), Kind: episodes.EventOpened, Line: hostile},
-					{At: now.Add(-55 * time.Minute), Kind: episodes.EventOnHold, Sources: []string{"kubelet", hostile}},
-					{At: now.Add(-50 * time.Minute), Kind: episodes.EventFired},
+					{Time: now.Add(-65 * time.Minute), Kind: episodes.EventCounted, N: 4, Total: 5},
+					{Time: now.Add(-time.Hour), Kind: episodes.EventOpened, Line: hostile},
+					{Time: now.Add(-55 * time.Minute), Kind: episodes.EventOnHold, Sources: []string{"kubelet", hostile}},
+					{Time: now.Add(-50 * time.Minute), Kind: episodes.EventFired},
 				}}, true
 			case done.Fingerprint:
-				return episodes.Timeline{Episode: done, Events: []episodes.Event{{At: now, Kind: episodes.EventEnded, Reason: episodes.ReasonClear, Line: "back"}}}, true
+				return episodes.Timeline{Episode: done, Events: []episodes.Event{{Time: now, Kind: episodes.EventEnded, Reason: episodes.ReasonClear, Line: "back"}}}, true
 			case 0xfff:
 				dropped := open
 				dropped.Fingerprint, dropped.State, dropped.FiredAt = 0xfff, episodes.StateDropped, time.Time{}
-				return episodes.Timeline{Episode: dropped, Events: []episodes.Event{{At: now, Kind: episodes.EventEnded, Reason: episodes.ReasonMuted}}}, true
+				return episodes.Timeline{Episode: dropped, Events: []episodes.Event{{Time: now, Kind: episodes.EventEnded, Reason: episodes.ReasonMuted}}}, true
 			}
 			return episodes.Timeline{}, false
 		},
 		Status: func() Status {
 			return Status{
 				Start: now.Add(-time.Hour), Config: "password: <secret>\n", Flags: map[string]string{"x": hostile},
-				Reload: Reload{OK: true, At: now, Success: now}, Storage: "/data",
+				Reload: Reload{OK: true, Time: now, Success: now}, Storage: "/data",
 			}
 		},
 	}
@@ -184,7 +184,7 @@ func emptyView() View {
 		Endpoints: func() []Endpoint { return nil }, Status: func() Status { return Status{Missing: []string{"no rules are loaded"}} },
 		Unknown: func() Unknown { return Unknown{Enabled: true, Failures: []UnknownFailure{}} },
 		Links:   func() Links { return Links{} },
-		History: func() []*history.Entry { return nil }, Past: func(episodes.Fingerprint) []*history.Entry { return nil },
+		History: func() []*history.Entry { return nil }, PastEpisodes: func(episodes.Fingerprint) []*history.Entry { return nil },
 	}
 }
 

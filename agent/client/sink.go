@@ -271,7 +271,7 @@ func (s *Sink) Watermark() time.Time {
 		return upTo
 	}
 	for _, l := range lagging {
-		upTo = times.Earlier(upTo, l.ReadUpTo)
+		upTo = times.Min(upTo, l.ReadUpTo)
 	}
 	return upTo.Add(s.steady.SetAhead(s.now()))
 }

@@ -135,7 +135,7 @@ func (s *Source) bridgeGap(n *node, m *wire.Message) uint64 {
 	defer s.mu.Unlock()
 	if m.Sequence > n.accepted && m.OldestSequence > n.accepted+1 {
 		n.accepted = m.OldestSequence - 1
-		s.gap.Count, s.gap.At, s.gap.Path = s.gap.Count+1, s.cfg.Clock(), n.name
+		s.gap.Count, s.gap.Time, s.gap.Path = s.gap.Count+1, s.cfg.Clock(), n.name
 	}
 	return n.accepted
 }
@@ -222,7 +222,7 @@ func (h *handler) useWatermark(n *node, m *wire.Message) {
 			m.Lagging[i].ReadUpTo = m.Lagging[i].ReadUpTo.Add(shift)
 		}
 		upTo = m.Watermark.Add(shift)
-		n.watermark, n.lagging = times.Earlier(upTo, now), m.Lagging
+		n.watermark, n.lagging = times.Min(upTo, now), m.Lagging
 	})
 	if !upTo.IsZero() {
 		h.p.AdvanceWatermark(s.memberName(n.name), upTo, m.Lagging...)

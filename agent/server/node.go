@@ -53,7 +53,7 @@ func (s *Source) isRemoved(n *node) bool { return s.nodes[n.name] != n }
 // hasExpired reports whether decisions no longer need to wait for the node. The caller holds
 // mu.
 func (s *Source) hasExpired(n *node, now time.Time) bool {
-	silent := now.Sub(times.Later(n.lastMessageAt, s.restoredAt))
+	silent := now.Sub(times.Max(n.lastMessageAt, s.restoredAt))
 	if silent >= s.cfg.ForgetAfter {
 		return true
 	}

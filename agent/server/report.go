@@ -100,7 +100,7 @@ func (s *Source) acceptReport(r *wire.Report, digest string, set *rules.Set) (wi
 	n.conditions = make(map[string]condition, len(r.Conditions))
 	for _, c := range r.Conditions {
 		// A time in the future would make the condition the newest one for a long time.
-		c.LastSeen = times.Earlier(c.LastSeen, now)
+		c.LastSeen = times.Min(c.LastSeen, now)
 		n.conditions[c.Key()] = condition{c, now}
 	}
 	for key, c := range n.conditions {
@@ -134,7 +134,7 @@ func (s *Source) conditions(now time.Time) []sources.Condition {
 				all[key] = x
 			}
 			x.Count += c.Count
-			x.Since = times.Earlier(x.Since, times.Earlier(c.Since, now))
+			x.Since = times.Min(x.Since, times.Min(c.Since, now))
 			if c.LastSeen.After(x.LastSeen) {
 				x.LastSeen, x.Detail = c.LastSeen, c.Detail
 			}

@@ -109,12 +109,12 @@ func (s *Source) Restore(b json.RawMessage) error {
 	s.awaitsUnknown, s.restoredAt = false, now
 	s.rollout.behind = map[string]sources.RuleMismatch{}
 	for rule, since := range in.MismatchedRules {
-		s.rollout.behind[rule] = sources.RuleMismatch{Since: times.Earlier(since, now)}
+		s.rollout.behind[rule] = sources.RuleMismatch{Since: times.Min(since, now)}
 	}
 	for name, x := range in.Nodes {
 		s.nodes[name] = &node{
 			name: name, known: true, instance: x.Instance, left: x.Left, hasObject: x.HasObject,
-			accepted: x.Accepted, copied: x.Accepted, savedSequence: x.Accepted, lastMessageAt: times.Earlier(x.Heard, now),
+			accepted: x.Accepted, copied: x.Accepted, savedSequence: x.Accepted, lastMessageAt: times.Min(x.Heard, now),
 			clock:      agentClock{correction: x.ClockCorrection + s.steady.SetAhead(now)},
 			conditions: x.Conditions, unread: slices.Sorted(slices.Values(x.Unread)),
 		}
@@ -126,7 +126,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 		}
 	}
 	s.gap = in.Gap
-	s.gap.At = times.Earlier(s.gap.At, now)
+	s.gap.Time = times.Min(s.gap.Time, now)
 	return nil
 }
 

@@ -234,7 +234,7 @@ func (s *Source) Status() sources.Status {
 func (s *Source) memberStatus(n *node, now time.Time) sources.MemberStatus {
 	skew := s.clockSkew(n, now)
 	p := sources.MemberStatus{
-		Up: true, Since: n.lastMessageAt, Watermark: n.watermark, Lagging: n.lagging, Skew: skew, Refused: n.refusedAt, Reports: n.openAlerts(), Idle: n.idle,
+		Up: true, Since: n.lastMessageAt, Watermark: n.watermark, Lagging: n.lagging, Skew: skew, RefusedAt: n.refusedAt, Reports: n.openAlerts(), Idle: n.idle,
 	}
 	silent := now.Sub(n.lastMessageAt)
 	switch {

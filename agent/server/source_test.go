@@ -198,7 +198,7 @@ func TestARestartOfTheAggregator(t *testing.T) {
 	b.s = New(b.s.cfg)
 	require.NoError(t, b.s.Restore(nil))
 	require.Equal(t, "taken 7 saved 0", b.say(wire.Message{Sequence: 9, OldestSequence: 8, Payload: b.payload(9)}))
-	require.Equal(t, sources.Loss{Count: 1, At: start, Path: "n1"}, b.s.Status().Losses[lossGap])
+	require.Equal(t, sources.Loss{Count: 1, Time: start, Path: "n1"}, b.s.Status().Losses[lossGap])
 	require.Equal(t, "taken 8 saved 0", b.say(wire.Message{Sequence: 8, OldestSequence: 8, Payload: b.payload(8)}))
 	require.Equal(t, "taken 9 saved 0", b.say(wire.Message{Sequence: 9, OldestSequence: 8, Payload: b.payload(9)}))
 	require.Equal(t, int64(1), b.s.Status().Losses[lossGap].Count)
@@ -225,7 +225,7 @@ func TestOneAgentPerNode(t *testing.T) {
 	other := wire.Message{Instance: "i2", Sequence: 1, OldestSequence: 1, Payload: b.payload(2)}
 	b.now = at(14 * time.Second)
 	require.Equal(t, "409 node n1 has an agent already, last heard from 14s ago; give each its own sinks.upstream.node", b.say(other))
-	require.Equal(t, b.now, b.s.Status().Members["agents/n1"].Refused)
+	require.Equal(t, b.now, b.s.Status().Members["agents/n1"].RefusedAt)
 	require.Equal(t, "taken 1 saved 0", b.say(wire.Message{Sequence: 1, OldestSequence: 1}))
 	b.now = at(28 * time.Second)
 	require.Contains(t, b.say(other), "409")
@@ -436,7 +436,7 @@ func TestRun(t *testing.T) {
 // lines are.
 func TestLaggingStreamsOfANode(t *testing.T) {
 	b := newBench(t, Config{})
-	lagging := matcher.LaggingStream{Labels: matcher.Labels{"namespace": "a"}, Unknown: []string{"filename"}, ReadUpTo: at(50 * time.Second)}
+	lagging := matcher.LaggingStream{Labels: matcher.Labels{"namespace": "a"}, UnknownLabels: []string{"filename"}, ReadUpTo: at(50 * time.Second)}
 	b.say(wire.Message{OldestSequence: 1, SentAt: at(time.Minute), Watermark: at(time.Minute), Lagging: []matcher.LaggingStream{lagging}})
 	require.Equal(t, start, b.p.watermarks["agents/n1"], "its clock is a minute ahead")
 	lagging.ReadUpTo = at(-10 * time.Second)

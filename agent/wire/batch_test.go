@@ -254,13 +254,13 @@ func TestMessages(t *testing.T) {
 	f(Message{Node: "node-1", Instance: "a", EarlierInstances: []string{"b", "c"}, Sequence: 7, OldestSequence: 3, SentAt: start, Watermark: start, Payload: []byte("payload")})
 	f(Message{Node: "node-1", Instance: "a", Sequence: 7, OldestSequence: 8, SentAt: start, Goodbye: true, Final: true})
 
-	lagging := []matcher.LaggingStream{{Labels: matcher.Labels{"namespace": "a", "pod": "b"}, Unknown: []string{"filename"}, ReadUpTo: start}}
+	lagging := []matcher.LaggingStream{{Labels: matcher.Labels{"namespace": "a", "pod": "b"}, UnknownLabels: []string{"filename"}, ReadUpTo: start}}
 	with := Message{Node: "node-1", Instance: "a", Sequence: 7, OldestSequence: 3, SentAt: start, Watermark: start, Lagging: lagging, Payload: []byte("payload")}
 	f(with)
 	lagging[0].Labels["path"] = "x\xff"
 	got, err := ReadMessage(with.Append(nil))
 	require.NoError(t, err)
-	require.Equal(t, []string{"filename", "path"}, got.Lagging[0].Unknown, "a value that JSON cannot encode is not known")
+	require.Equal(t, []string{"filename", "path"}, got.Lagging[0].UnknownLabels, "a value that JSON cannot encode is not known")
 	require.Equal(t, matcher.Labels{"namespace": "a", "pod": "b"}, got.Lagging[0].Labels)
 	lagging[0].Labels["path"] = strings.Repeat("x", maxLagging)
 	got, err = ReadMessage(with.Append(nil))
@@ -348,7 +348,7 @@ func FuzzDecode(f *testing.F) {
 func FuzzMessage(f *testing.F) {
 	m := Message{Node: "node-1", Instance: "a", EarlierInstances: []string{"b"}, Sequence: 7, OldestSequence: 3, SentAt: start, Watermark: start, Payload: []byte("payload")}
 	f.Add(m.Append(nil))
-	m.Lagging = []matcher.LaggingStream{{Labels: matcher.Labels{"pod": "p"}, Unknown: []string{"filename"}, ReadUpTo: start}, {}}
+	m.Lagging = []matcher.LaggingStream{{Labels: matcher.Labels{"pod": "p"}, UnknownLabels: []string{"filename"}, ReadUpTo: start}, {}}
 	f.Add(m.Append(nil))
 	f.Add((&Message{Node: "n", Instance: "i", Sequence: 1 << 62, OldestSequence: 1 << 62, SentAt: time.Unix(-1, 0)}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {

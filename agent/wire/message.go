@@ -117,7 +117,7 @@ func encodableLagging(all []matcher.LaggingStream) []matcher.LaggingStream {
 			if utf8.ValidString(name) && utf8.ValidString(value) {
 				labels[name] = value
 			} else {
-				out[i].Unknown = append(slices.Clip(out[i].Unknown), strings.ToValidUTF8(name, "?"))
+				out[i].UnknownLabels = append(slices.Clip(out[i].UnknownLabels), strings.ToValidUTF8(name, "?"))
 			}
 		}
 		out[i].Labels, out[i].ReadUpTo = labels, timeOfNanos(clampNanos(out[i].ReadUpTo))

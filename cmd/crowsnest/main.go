@@ -16,7 +16,7 @@ import (
 func main() {
 	if version.Version == "" { // the program was built without the Makefile, as go install does
 		if info, ok := debug.ReadBuildInfo(); ok {
-			version.Version = released(info.Main.Version)
+			version.Version = releaseVersion(info.Main.Version)
 		}
 	}
 	os.Exit(cli.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
@@ -24,9 +24,9 @@ func main() {
 
 var release = lazyre.New(`^v\d+\.\d+\.\d+(-[a-zA-Z][a-zA-Z0-9.-]*)?$`)
 
-// released returns the version of a tagged module, such as 1.2.3. Other versions, such as one
+// releaseVersion returns the version of a tagged module, such as 1.2.3. Other versions, such as one
 // that Go derives from a commit, cannot be compared. They become devel-VERSION.
-func released(module string) string {
+func releaseVersion(module string) string {
 	if release.MatchString(module) {
 		return strings.TrimPrefix(module, "v")
 	}

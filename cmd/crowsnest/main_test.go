@@ -9,7 +9,7 @@ import (
 func TestReleased(t *testing.T) {
 	f := func(module, want string) {
 		t.Helper()
-		require.Equal(t, want, released(module))
+		require.Equal(t, want, releaseVersion(module))
 	}
 	f("v1.2.3", "1.2.3")
 	f("v0.2.0-rc.1", "0.2.0-rc.1")

@@ -17,7 +17,7 @@ func Sinks() []Kind {
 			c := *p.Settings.(*alertmanager.Config)
 			c.Name = p.Name
 			o.Into(&c.ExternalLabels, &c.ExternalURL)
-			return alertmanager.New(c, alertmanager.Options{Log: o.Log, Latency: o.Latency, MaxKeys: o.MaxKeys, Now: o.Now, Accepted: func() { o.OnAccepted(false) }, Leads: o.Leads})
+			return alertmanager.New(c, alertmanager.Options{Log: o.Log, Latency: o.Latency, MaxKeys: o.MaxKeys, Now: o.Now, OnAccepted: func() { o.OnAccepted(false) }, Leads: o.Leads})
 		},
 	}, {
 		Key: "loki", Help: "The history of alerts as lines in Loki.", Settings: loki.Config{},
@@ -25,7 +25,7 @@ func Sinks() []Kind {
 			c := *p.Settings.(*loki.Config)
 			c.Name = p.Name
 			o.Into(&c.ExternalLabels, &c.ExternalURL)
-			return loki.New(c, loki.Options{Log: o.Log, MaxKeys: o.MaxKeys, Now: o.Now, Accepted: func() { o.OnAccepted(true) }, Leads: o.Leads})
+			return loki.New(c, loki.Options{Log: o.Log, MaxKeys: o.MaxKeys, Now: o.Now, OnAccepted: func() { o.OnAccepted(true) }, Leads: o.Leads})
 		},
 	}, {
 		Key: "webhook", Help: "Alerts as JSON to any HTTP server.", Unique: true, Settings: webhook.Config{},
@@ -33,7 +33,7 @@ func Sinks() []Kind {
 			c := *p.Settings.(*webhook.Config)
 			c.Name = p.Name
 			o.Into(&c.ExternalLabels, &c.ExternalURL)
-			return webhook.New(c, webhook.Options{Log: o.Log, MaxKeys: o.MaxKeys, Now: o.Now, Accepted: func() { o.OnAccepted(true) }, Leads: o.Leads})
+			return webhook.New(c, webhook.Options{Log: o.Log, MaxKeys: o.MaxKeys, Now: o.Now, OnAccepted: func() { o.OnAccepted(true) }, Leads: o.Leads})
 		},
 	}, {
 		Key: "stdout", Help: "Alerts as lines on standard output.", Settings: stdout.Config{}, Single: true,

@@ -21,7 +21,7 @@ import (
 
 // checkAll finds problems that sources and sinks cannot find in their own settings.
 func (c *Config) checkAll() strictyaml.Problems {
-	if c.Keys.At.IsZero() {
+	if c.Keys.Pos.IsZero() {
 		return nil // the file could not be parsed
 	}
 	var k checker
@@ -175,7 +175,7 @@ func (c *Config) checkStages(k *checker) {
 	}
 	for _, p := range c.Sources.All {
 		if _, agents := p.Settings.(*server.Config); agents {
-			k.addProblem(p.Keys.At, "bad-value", "agents: an agent cannot accept hits from other agents", "remove sources.agents, or sinks.upstream to make this an aggregator")
+			k.addProblem(p.Keys.Pos, "bad-value", "agents: an agent cannot accept hits from other agents", "remove sources.agents, or sinks.upstream to make this an aggregator")
 		}
 	}
 	if c.Rules.Scope != "" {
@@ -190,7 +190,7 @@ func (c *Config) checkPair(k *checker) {
 	}
 	for _, err := range component.SplitErrors(ha.Validate()) {
 		message, fix := component.SplitFix(err.Error())
-		at := ha.Keys.At
+		at := ha.Keys.Pos
 		if key, _, named := strings.Cut(message, ":"); named && ha.Keys.Has(key) {
 			at = ha.Keys.Value(key)
 		}

@@ -70,7 +70,7 @@ func (g *Guard) FindCostly(now time.Time, cpu time.Duration, costs []matcher.Cos
 	before, strike := make(map[string]matcher.Cost, len(costs)), map[string]int{}
 	for i, c := range costs {
 		name, used := c.Rule.Alert, scale*spent[i].Seconds()
-		cheap := float64(c.Tries-g.before[name].Tries) * cheapTry.Seconds()
+		cheap := float64(c.Evaluations-g.before[name].Evaluations) * cheapTry.Seconds()
 		if whole && used > g.limit*elapsed.Seconds() && used > cheap {
 			strike[name] = g.strike[name] + 1
 		}

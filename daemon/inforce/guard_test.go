@@ -31,7 +31,7 @@ func TestCostGuard(t *testing.T) {
 		tries := int64(0)
 		got := 0
 		for i := range 300 {
-			for _, c := range g.FindCostly(now, sum.cpu, []matcher.Cost{{Rule: a, Spent: sum.a, Tries: tries}, {Rule: b, Spent: sum.b}}) {
+			for _, c := range g.FindCostly(now, sum.cpu, []matcher.Cost{{Rule: a, Spent: sum.a, Evaluations: tries}, {Rule: b, Spent: sum.b}}) {
 				require.Same(t, a, c.Rule)
 				if got == 0 {
 					got = i

@@ -42,7 +42,7 @@ func buildConfigured(c *config.Config, docs []*rules.Document) (*rules.Set, rule
 		if c.Rules.AllowEmpty {
 			return &rules.Set{Namespaces: trusted}, nil
 		}
-		at := c.Rules.Keys.At.Problem(0, "no-rules", "no rules are loaded", "name a folder in rules.paths, or set rules.shipped")
+		at := c.Rules.Keys.Pos.Problem(0, "no-rules", "no rules are loaded", "name a folder in rules.paths, or set rules.shipped")
 		at.File = c.Path()
 		return nil, rules.Problems{at}
 	}

@@ -151,10 +151,10 @@ func compactSet(set *rules.Set) {
 	forgetWritten(set)
 	var all []*rules.Rule
 	for _, r := range set.Rules {
-		if strings.HasPrefix(r.File, shippedPrefix) && r.Packed == nil {
+		if strings.HasPrefix(r.File, shippedPrefix) && r.PackRule == nil {
 			continue
 		}
-		for ; r != nil; r = r.Packed {
+		for ; r != nil; r = r.PackRule {
 			all = append(all, r)
 		}
 	}
@@ -165,15 +165,15 @@ func compactSet(set *rules.Set) {
 // positions, which hold the files in memory.
 func forgetWritten(set *rules.Set) {
 	for _, r := range set.Rules {
-		for ; r != nil; r = r.Packed {
+		for ; r != nil; r = r.PackRule {
 			r.Tests, r.FromAt = nil, strictyaml.Pos{}
 			for _, c := range []*rules.ClearOrUnless{r.Clear, r.Unless} {
 				if c != nil {
-					c.At = strictyaml.Pos{}
+					c.Pos = strictyaml.Pos{}
 				}
 			}
 			for i := range r.Causes {
-				r.Causes[i].At = strictyaml.Pos{}
+				r.Causes[i].Pos = strictyaml.Pos{}
 			}
 		}
 	}

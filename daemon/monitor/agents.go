@@ -51,7 +51,7 @@ func agentAlerts(now time.Time, st State) []episodes.Episode {
 	var out []episodes.Episode
 	for _, s := range st.Sources {
 		for _, name := range slices.Sorted(maps.Keys(s.Members)) {
-			if m := s.Members[name]; m.Refused.IsZero() || now.Sub(m.Refused) >= twinShown {
+			if m := s.Members[name]; m.RefusedAt.IsZero() || now.Sub(m.RefusedAt) >= twinShown {
 				continue
 			}
 			out = append(out, newAlert(alertAgentRefused, map[string]string{"source": name}, now))

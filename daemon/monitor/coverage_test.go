@@ -146,7 +146,7 @@ func TestHeartbeatOfACrashLoop(t *testing.T) {
 func TestRestoredAlertsEnd(t *testing.T) {
 	w := newWatch(t)
 	lost := up("kubelet")
-	lost.Losses = map[string]sources.Loss{"gap": {Count: 1, At: w.now, Path: "a"}}
+	lost.Losses = map[string]sources.Loss{"gap": {Count: 1, Time: w.now, Path: "a"}}
 	require.Equal(t, []string{"firing CrowsnestHeartbeat", "firing CrowsnestLinesLost kubelet"}, w.pass(time.Minute, lost))
 	w.restart(time.Second)
 	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, w.pass(5*time.Minute, up("kubelet")))

@@ -26,7 +26,7 @@ const (
 	maxRules      = 5
 )
 
-var evictedText = map[episodes.Evicted]string{
+var evictedText = map[episodes.EvictedKind]string{
 	episodes.EvictedWindows: "counts of lines",
 	episodes.EvictedClears:  "recoveries",
 	episodes.EvictedMutes:   "mutes",
@@ -37,19 +37,19 @@ var evictedText = map[episodes.Evicted]string{
 type namespaceEvictions struct {
 	namespace string
 	count     int64
-	kinds     map[episodes.Evicted]int64
+	kinds     map[episodes.EvictedKind]int64
 	rules     map[string]bool
 }
 
 func evictionAlert(now time.Time, evictions []episodes.Eviction) []episodes.Episode {
 	by := map[string]*namespaceEvictions{}
 	for _, v := range evictions {
-		if now.Sub(v.Last) >= evictionsShown {
+		if now.Sub(v.LastAt) >= evictionsShown {
 			continue
 		}
 		c := by[v.Namespace]
 		if c == nil {
-			c = &namespaceEvictions{namespace: v.Namespace, kinds: map[episodes.Evicted]int64{}, rules: map[string]bool{}}
+			c = &namespaceEvictions{namespace: v.Namespace, kinds: map[episodes.EvictedKind]int64{}, rules: map[string]bool{}}
 			by[v.Namespace] = c
 		}
 		c.count += v.Count

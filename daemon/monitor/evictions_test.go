@@ -12,8 +12,8 @@ import (
 
 func TestEvictionAlert(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	evicted := func(namespace, rule string, kind episodes.Evicted, n int64) episodes.Eviction {
-		return episodes.Eviction{Namespace: namespace, Rule: rule, Kind: kind, Count: n, Last: now}
+	evicted := func(namespace, rule string, kind episodes.EvictedKind, n int64) episodes.Eviction {
+		return episodes.Eviction{Namespace: namespace, Rule: rule, Kind: kind, Count: n, LastAt: now}
 	}
 	require.Empty(t, evictionAlert(now.Add(evictionsShown), []episodes.Eviction{evicted("a", "R", episodes.EvictedWindows, 1)}))
 	require.Empty(t, evictionAlert(now, nil))

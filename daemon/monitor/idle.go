@@ -112,7 +112,7 @@ func (a *Alerts) idleBecause(now time.Time, st State, s sources.Status) idleStat
 	case !slices.ContainsFunc(st.Rules.Rules, func(r *rules.Rule) bool { return r.Mode != rules.ModeOff }):
 		return idleState{sources.IdleNoRules, fmt.Sprintf("none of the %d rules is active", len(st.Rules.Rules))}
 	case refusesAll(s):
-		return idleState{sources.IdleUnreadable, fmt.Sprintf("all of its logs are refused, such as %s: %s", s.Unread[0].Path, s.Unread[0].Why)}
+		return idleState{sources.IdleUnreadable, fmt.Sprintf("all of its logs are refused, such as %s: %s", s.Unread[0].Path, s.Unread[0].Reason)}
 	case s.Idle != "":
 		return idleState{}
 	case !a.hasRules(now, st.Rules, reading, s):
@@ -127,7 +127,7 @@ func (a *Alerts) idleBecause(now time.Time, st State, s sources.Status) idleStat
 // refusesAll reports whether the source has logs but is not allowed to read any of them.
 func refusesAll(s sources.Status) bool {
 	return len(s.Unread) > 0 && s.Lines == 0 &&
-		!slices.ContainsFunc(s.Unread, func(u sources.Unread) bool { return u.Holds }) &&
+		!slices.ContainsFunc(s.Unread, func(u sources.UnreadLog) bool { return u.Holds }) &&
 		!slices.ContainsFunc(s.Streams, func(x sources.StreamStatus) bool { return x.Size > 0 || x.Offset > 0 })
 }
 

@@ -24,19 +24,19 @@ func lossAlerts(now time.Time, s sources.Status, losses component.Losses) []epis
 	var out []episodes.Episode
 	for _, reason := range slices.Sorted(maps.Keys(s.Losses)) {
 		l := s.Losses[reason]
-		if l.Count <= 0 || now.Sub(l.At) >= lossShown {
+		if l.Count <= 0 || now.Sub(l.Time) >= lossShown {
 			continue
 		}
 		loss, known := losses[reason]
 		if !known {
 			loss = component.Loss{Severity: "warning", What: reason, Fix: "Check the log of crowsnest."}
 		}
-		at := l.At
+		at := l.Time
 		if at.After(now) { // the clock was set back since
 			at = now
 		}
 		labels := map[string]string{"source": s.Name, "reason": reason, "severity": loss.Severity}
-		e := newAlert(alertLinesLost, labels, at, "{what}", loss.What, "{path}", strconv.Quote(l.Path), "{at}", formatTime(l.At),
+		e := newAlert(alertLinesLost, labels, at, "{what}", loss.What, "{path}", strconv.Quote(l.Path), "{at}", formatTime(l.Time),
 			"{times}", text.Plural(l.Count, "time"), "{shown}", lossShown.String(), "{fix}", loss.Fix)
 		e.Count, e.LastSeen = l.Count, at.UTC()
 		out = append(out, e)
@@ -50,7 +50,7 @@ const unreadNamed = 5
 
 // unreadFor returns the listed logs of a source that have not been read for at least after. all is the number of such
 // logs including unlisted ones.
-func unreadFor(now time.Time, after time.Duration, s sources.Status) (out []sources.Unread, all int) {
+func unreadFor(now time.Time, after time.Duration, s sources.Status) (out []sources.UnreadLog, all int) {
 	for _, u := range s.Unread {
 		if now.Sub(u.Since) >= after {
 			out = append(out, u)
@@ -93,8 +93,8 @@ func unreadAlert(now time.Time, after time.Duration, s sources.Status) []episode
 		"{what}", what, "{since}", formatTime(since), "{logs}", strings.Join(named, "; "))}
 }
 
-func unreadText(u sources.Unread) string {
-	text := fmt.Sprintf("%q: %s", u.Path, u.Why)
+func unreadText(u sources.UnreadLog) string {
+	text := fmt.Sprintf("%q: %s", u.Path, u.Reason)
 	if u.Name != "" {
 		text = u.Name + " (" + text + ")"
 	}

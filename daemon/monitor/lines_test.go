@@ -30,7 +30,7 @@ func TestLossAlerts(t *testing.T) {
 		require.ElementsMatch(t, want, got)
 	}
 	lose := func(reason string, n int64, at time.Duration) {
-		losses[reason] = sources.Loss{Count: n, At: start.Add(at), Path: "/var/log/pods/a_b_c/d/0.log\n"}
+		losses[reason] = sources.Loss{Count: n, Time: start.Add(at), Path: "/var/log/pods/a_b_c/d/0.log\n"}
 	}
 	f(0)
 	lose("gap", 1, time.Second)

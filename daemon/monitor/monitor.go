@@ -51,7 +51,7 @@ type State struct {
 	Broken          []web.BrokenPack
 	Quarantined     []matcher.Quarantined
 	Evictions       []episodes.Eviction
-	UnreadRules     []episodes.Unread               // rules whose open episodes wait for lines that no source reads
+	UnreadRules     []episodes.UnreadRule           // rules whose open episodes wait for lines that no source reads
 	Trusted         *rules.Namespaces               // trusted namespaces; nil if they are not checked
 	MismatchedRules map[string]sources.RuleMismatch // rules of which agents have another version
 	Agents          map[string]server.Stats         // statistics of agents by the name of their source
@@ -245,7 +245,7 @@ func continueEpisode(e, old episodes.Episode) episodes.Episode {
 }
 
 func resolve(e episodes.Episode, now time.Time) episodes.Episode {
-	e.State, e.Reason, e.EndsAt, e.Concluded = episodes.StateResolved, episodes.ReasonClear, now, now
+	e.State, e.Reason, e.EndsAt, e.ConcludedAt = episodes.StateResolved, episodes.ReasonClear, now, now
 	return e
 }
 

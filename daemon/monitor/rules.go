@@ -21,7 +21,7 @@ type unservedRules struct{ since time.Time }
 
 // alert returns the alert if failures have waited for missing sources for at least after. It does not fire earlier,
 // because sources may still join, such as the agents of a new cluster.
-func (u *unservedRules) alert(now time.Time, after time.Duration, waiting []episodes.Unread) []episodes.Episode {
+func (u *unservedRules) alert(now time.Time, after time.Duration, waiting []episodes.UnreadRule) []episodes.Episode {
 	if len(waiting) == 0 {
 		u.since = time.Time{}
 		return nil

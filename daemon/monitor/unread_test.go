@@ -13,7 +13,7 @@ import (
 // A log that is not read for long is a warning that names it and says why.
 func TestUnreadAlert(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	f := func(at time.Duration, summary string, says []string, unread ...sources.Unread) {
+	f := func(at time.Duration, summary string, says []string, unread ...sources.UnreadLog) {
 		t.Helper()
 		got := unreadAlert(start.Add(at), 5*time.Minute, sources.Status{Name: "kubelet", Unread: unread})
 		if summary == "" {
@@ -28,16 +28,16 @@ func TestUnreadAlert(t *testing.T) {
 			require.Contains(t, got[0].Annotations["description"], s)
 		}
 	}
-	hung := sources.Unread{Path: "/logs/a", Name: "ns/pod/ctr", Why: "reading it hangs", Since: start, Holds: true}
-	link := sources.Unread{Path: "/logs/b\n", Why: "it is a link", Since: start}
-	late := sources.Unread{Path: "/logs/c", Since: start.Add(time.Minute)}
+	hung := sources.UnreadLog{Path: "/logs/a", Name: "ns/pod/ctr", Reason: "reading it hangs", Since: start, Holds: true}
+	link := sources.UnreadLog{Path: "/logs/b\n", Reason: "it is a link", Since: start}
+	late := sources.UnreadLog{Path: "/logs/c", Since: start.Add(time.Minute)}
 	f(5*time.Minute-1, "", nil, hung, link)
 	f(5*time.Minute, "2 logs of source kubelet are not read", []string{`ns/pod/ctr ("/logs/a": reading it hangs`, `"/logs/b\n": it is a link`}, hung, link, late)
 	f(5*time.Minute, "The log of ns/pod/ctr is not read", nil, hung, late)
 	f(5*time.Minute, "A log of source kubelet is not read", nil, link)
-	var many []sources.Unread
+	var many []sources.UnreadLog
 	for i := range 30 {
-		many = append(many, sources.Unread{Path: fmt.Sprint("/logs/", i), Since: start})
+		many = append(many, sources.UnreadLog{Path: fmt.Sprint("/logs/", i), Since: start})
 	}
 	f(time.Hour, "30 logs of source kubelet are not read", []string{`"/logs/4"`}, many...)
 }
@@ -46,7 +46,7 @@ func TestUnreadAlert(t *testing.T) {
 func TestCoverageOfUnreadLogs(t *testing.T) {
 	w := newWatch(t)
 	part := up("kubelet")
-	part.Logs, part.Unread = 41, []sources.Unread{{Path: "/logs/a", Why: "an error", Since: w.now.Add(time.Minute), Holds: true}}
+	part.Logs, part.Unread = 41, []sources.UnreadLog{{Path: "/logs/a", Reason: "an error", Since: w.now.Add(time.Minute), Holds: true}}
 	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, w.pass(5*time.Minute, part))
 	require.Equal(t, "full: kubelet", w.coverage(), "not for long")
 	require.Equal(t, []string{"firing CrowsnestHeartbeat", "firing CrowsnestLogsUnread kubelet"}, w.pass(2*time.Minute, part))

@@ -141,7 +141,7 @@ func (f *Facts) templateVars() map[string]string {
 }
 
 // neutralise turns a value from a log line into a single line without links and markup.
-func neutralise(s string) string { return redact.Inert(redact.Sanitise(s)) }
+func neutralise(s string) string { return redact.DefuseLinks(redact.Sanitise(s)) }
 
 // addRemediation adds the rule's remediation, and a statement about whether the running version is known to have the
 // failure.
@@ -163,9 +163,9 @@ type Overflow struct {
 	Keys               int
 	AtLeast            bool // whether the number of keys is a lower bound
 	Lines              int64
-	Why                string   // description of the limit that was reached
-	Lost               int64    // number of displaced alerts
-	Named              []string // labels of the newest displaced alerts
+	LimitText          string   // description of the limit that was reached
+	DisplacedCount     int64    // number of displaced alerts
+	DisplacedLabels    []string // labels of the newest displaced alerts
 	StartsAt, LastSeen time.Time
 }
 
@@ -177,11 +177,11 @@ func (r *Renderer) RenderOverflow(o *Overflow) map[string]string {
 	}
 	out := map[string]string{
 		"summary":     fmt.Sprintf("%s: %s further keys beyond the limit of open episodes", o.Rule.Alert, more),
-		"description": fmt.Sprintf("%d triggers found no place: %s. Alerts that are open stay, unless a namespace with fewer needs their place.", o.Lines, o.Why),
+		"description": fmt.Sprintf("%d triggers found no place: %s. Alerts that are open stay, unless a namespace with fewer needs their place.", o.Lines, o.LimitText),
 	}
-	if o.Lost > 0 {
-		out["description"] += fmt.Sprintf(" Alerts that gave their places to others, and are not watched any more: %d.", o.Lost)
-		out["not_watched"] = strings.Join(o.Named, "\n")
+	if o.DisplacedCount > 0 {
+		out["description"] += fmt.Sprintf(" Alerts that gave their places to others, and are not watched any more: %d.", o.DisplacedCount)
+		out["not_watched"] = strings.Join(o.DisplacedLabels, "\n")
 	}
 	addProgress(out, o.Lines, o.StartsAt, o.LastSeen)
 	r.addRemediation(o.Rule, rules.TemplateData{Labels: o.Labels, Vars: map[string]string{}}, out)

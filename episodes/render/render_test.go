@@ -109,7 +109,7 @@ func TestOverflow(t *testing.T) {
 	f := func(atLeast bool, want string) {
 		t.Helper()
 		out := new(Renderer).RenderOverflow(&Overflow{
-			Rule: &rules.Rule{Alert: "A"}, Lost: 2, Named: []string{"{a=\"b\"}"}, Keys: 5, AtLeast: atLeast, Lines: 9, Why: "the limit of the rule is 1", StartsAt: starts, LastSeen: starts,
+			Rule: &rules.Rule{Alert: "A"}, DisplacedCount: 2, DisplacedLabels: []string{"{a=\"b\"}"}, Keys: 5, AtLeast: atLeast, Lines: 9, LimitText: "the limit of the rule is 1", StartsAt: starts, LastSeen: starts,
 		})
 		require.Equal(t, want, out["summary"])
 		require.Contains(t, out["description"], "9 triggers found no place: the limit of the rule is 1.")

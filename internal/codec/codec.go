@@ -139,21 +139,21 @@ func Pointer[T any](c *Codec, v **T, each func(*Codec, *T)) {
 	each(c, *v)
 }
 
-// Later is a value that was read but not decoded. The zero value contains nothing.
-type Later struct{ in, all string }
+// Deferred is a value that was read but not decoded. The zero value contains nothing.
+type Deferred struct{ in, all string }
 
 // IsZero reports whether there is no value.
-func (l Later) IsZero() bool { return l.in == "" }
+func (l Deferred) IsZero() bool { return l.in == "" }
 
 // Read returns a Codec that reads the value.
-func (l Later) Read() *Codec { return &Codec{reading: true, in: l.in, all: l.all} }
+func (l Deferred) Read() *Codec { return &Codec{reading: true, in: l.in, all: l.all} }
 
 // DecodeLater writes the output of write, or reads such output without decoding it. The output can be decoded later if
 // it is needed. A reading Codec does not call write.
-func (c *Codec) DecodeLater(v *Later, write func(*Codec)) {
+func (c *Codec) DecodeLater(v *Deferred, write func(*Codec)) {
 	if c.reading {
 		n := c.uvarint()
-		*v = Later{in: c.in[:n], all: c.all}
+		*v = Deferred{in: c.in[:n], all: c.all}
 		c.in = c.in[n:]
 		return
 	}

@@ -52,7 +52,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	w := codec.NewWriter()
 	code(w, &want)
-	var later codec.Later
+	var later codec.Deferred
 	w.DecodeLater(&later, func(c *codec.Codec) { code(c, &want) })
 	last := 7
 	w.Int(&last)

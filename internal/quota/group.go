@@ -14,7 +14,7 @@ type Group struct {
 	limit   int
 	class   Class // class of the tenants that are not infrastructure
 	sides   [2]holdings
-	evicted func(x *Entry, tenant string)
+	onEvict func(x *Entry, tenant string)
 }
 
 // NewGroup returns an empty group. evicted is called after each eviction with the entry and its tenant.

@@ -79,7 +79,7 @@ func (h *Holding) evict(keep *Entry) bool {
 		return false
 	}
 	h.group.Remove(x)
-	h.group.evicted(x, h.Tenant)
+	h.group.onEvict(x, h.Tenant)
 	return true
 }
 

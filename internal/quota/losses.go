@@ -15,8 +15,8 @@ type Loss struct {
 	Last               int64 // time of the newest loss, in nanoseconds since 1970
 }
 
-// Others is the name that stands for all tenants and rules without a counter of their own.
-const Others = "(others)"
+// OtherTenants is the name that stands for all tenants and rules without a counter of their own.
+const OtherTenants = "(others)"
 
 // MaxLosses is the maximum number of separate counters. The number is limited because tenants can create namespaces.
 const MaxLosses = 100
@@ -35,7 +35,7 @@ func NewLosses() *Losses {
 	l.newest, _ = simplelru.NewLRU(MaxLosses, func(_ Loss, x *Loss) {
 		o := l.others[x.Kind]
 		if o == nil {
-			o = &Loss{Tenant: Others, Rule: Others, Kind: x.Kind}
+			o = &Loss{Tenant: OtherTenants, Rule: OtherTenants, Kind: x.Kind}
 			l.others[x.Kind] = o
 		}
 		o.Count += x.Count

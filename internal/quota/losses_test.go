@@ -32,7 +32,7 @@ func TestLosses(t *testing.T) {
 	require.LessOrEqual(t, len(found), MaxLosses+1)
 	require.NotContains(t, found, "large and old")
 	require.NotContains(t, found, "small and fresh")
-	require.Greater(t, found[Others], int64(1000))
+	require.Greater(t, found[OtherTenants], int64(1000))
 	require.Contains(t, found, fmt.Sprint("tenant", 2*MaxLosses-1))
 }
 

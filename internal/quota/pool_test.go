@@ -233,7 +233,7 @@ func keysOf[V any](k *Cache[V]) (out []string) {
 func TestFingerprintsAreShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 40).Draw(t, "limit")
-		f := NewSeen(limit, nil)
+		f := NewFingerprintSet(limit, nil)
 		all := Load{limit, 1 << 30}
 		m := &poolModel{t: t, bounds: Bounds{all, all, all, all}, limit: 1 << 30, entries: map[string]*modelEntry{}, touched: map[string]int{}}
 		for range rapid.IntRange(1, 300).Draw(t, "lines") {
@@ -253,7 +253,7 @@ func TestFingerprintsAreShared(t *testing.T) {
 				require.Equal(t, m.sum(InEntries, func(x *modelEntry) bool { return x.tenant == tenant }), h.load[InEntries])
 			}
 		}
-		again := NewSeen(limit, nil)
+		again := NewFingerprintSet(limit, nil)
 		again.Load(f.Save())
 		saved, shares := f.Save()
 		twice, same := again.Save()

@@ -2,19 +2,19 @@ package quota
 
 import "encoding/binary"
 
-// Seen remembers the fingerprints of the newest lines, to recognise lines that are read again. Tenants share it, and
+// FingerprintSet remembers the fingerprints of the newest lines, to recognise lines that are read again. Tenants share it, and
 // infrastructure has a reserve of an additional quarter.
-type Seen struct {
+type FingerprintSet struct {
 	Evicted int64 // number of evicted fingerprints
 	group   *Group
 	entries map[uint64]*Entry
 	spare   *Entry // entry that was evicted last, reused for the next fingerprint
 }
 
-// NewSeen returns an empty Seen for at most limit fingerprints, and an additional quarter of fingerprints of
+// NewFingerprintSet returns an empty Seen for at most limit fingerprints, and an additional quarter of fingerprints of
 // infrastructure.
-func NewSeen(limit int, infra func(tenant string) bool) *Seen {
-	s := &Seen{entries: map[uint64]*Entry{}}
+func NewFingerprintSet(limit int, infra func(tenant string) bool) *FingerprintSet {
+	s := &FingerprintSet{entries: map[uint64]*Entry{}}
 	p := NewPool(ReserveQuarter(Load{InEntries: limit}), infra)
 	s.group = NewGroup(nil, Ordinary, p, p.bounds[Infrastructure][InEntries], func(x *Entry, _ string) {
 		s.Evicted++
@@ -26,7 +26,7 @@ func NewSeen(limit int, infra func(tenant string) bool) *Seen {
 
 // Add remembers a fingerprint as the newest one of a tenant, and reports whether it was already known. A known
 // fingerprint stays charged to the tenant that added it first.
-func (s *Seen) Add(id uint64, tenant string) (known bool) {
+func (s *FingerprintSet) Add(id uint64, tenant string) (known bool) {
 	if x := s.entries[id]; x != nil {
 		x.makeNewest()
 		return true
@@ -43,10 +43,10 @@ func (s *Seen) Add(id uint64, tenant string) (known bool) {
 }
 
 // Len returns the number of fingerprints.
-func (s *Seen) Len() int { return s.group.Used() }
+func (s *FingerprintSet) Len() int { return s.group.Used() }
 
 // Reclass charges every fingerprint again. It is needed when other tenants become infrastructure.
-func (s *Seen) Reclass() { s.group.Reclass(Ordinary) }
+func (s *FingerprintSet) Reclass() { s.group.Reclass(Ordinary) }
 
 // Share is the number of saved fingerprints of a tenant.
 type Share struct {
@@ -56,7 +56,7 @@ type Share struct {
 
 // Save returns all fingerprints, sorted by tenant, and for each tenant the oldest first. Each takes 8 bytes in
 // little-endian order.
-func (s *Seen) Save() (ids []byte, shares []Share) {
+func (s *FingerprintSet) Save() (ids []byte, shares []Share) {
 	ids = make([]byte, 0, 8*s.Len())
 	for x, tenant := range s.group.entries() {
 		if n := len(shares); n == 0 || shares[n-1].Tenant != tenant {
@@ -69,7 +69,7 @@ func (s *Seen) Save() (ids []byte, shares []Share) {
 }
 
 // Load adds saved fingerprints. Fingerprints beyond the sum of the shares belong to no tenant.
-func (s *Seen) Load(ids []byte, shares []Share) {
+func (s *FingerprintSet) Load(ids []byte, shares []Share) {
 	for ; len(ids) >= 8; ids = ids[8:] {
 		for len(shares) > 0 && shares[0].N <= 0 {
 			shares = shares[1:]

@@ -11,7 +11,7 @@ import (
 )
 
 // order lists fingerprints from the oldest.
-func order(f *Seen) (out []uint64) {
+func order(f *FingerprintSet) (out []uint64) {
 	for ids, _ := f.Save(); len(ids) > 0; ids = ids[8:] {
 		out = append(out, binary.LittleEndian.Uint64(ids))
 	}
@@ -22,7 +22,7 @@ func order(f *Seen) (out []uint64) {
 func TestFingerprints(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.SampledFrom([]int{1, 2, 7, 300, 1000}).Draw(t, "size")
-		f := NewSeen(size, nil)
+		f := NewFingerprintSet(size, nil)
 		evicted := int64(0)
 		model, err := simplelru.NewLRU(size, func(uint64, struct{}) { evicted++ })
 		require.NoError(t, err)
@@ -38,7 +38,7 @@ func TestFingerprints(t *testing.T) {
 				model.Add(id, struct{}{})
 				require.Equal(t, known, f.Add(id, ""))
 			}
-			again := NewSeen(size, nil)
+			again := NewFingerprintSet(size, nil)
 			again.Load(f.Save())
 			require.Equal(t, model.Keys(), order(f))
 			require.Equal(t, model.Keys(), order(again))
@@ -51,7 +51,7 @@ func TestFingerprints(t *testing.T) {
 // It also uses what others leave free.
 func TestFingerprintsOfInfrastructure(t *testing.T) {
 	trusted := map[string]bool{"kube": true, "node": true}
-	f := NewSeen(100, func(party string) bool { return trusted[party] })
+	f := NewFingerprintSet(100, func(party string) bool { return trusted[party] })
 	id := uint64(0)
 	add := func(n int, party string) (first uint64) {
 		first = id
@@ -69,7 +69,7 @@ func TestFingerprintsOfInfrastructure(t *testing.T) {
 		}
 		return found
 	}
-	used := func(f *Seen) [2]int { return [2]int{f.group.sides[0].used, f.group.sides[1].used} }
+	used := func(f *FingerprintSet) [2]int { return [2]int{f.group.sides[0].used, f.group.sides[1].used} }
 	kube := add(80, "kube")
 	require.Equal(t, 80, known(kube, 80))
 	for i := range 500 {
@@ -81,7 +81,7 @@ func TestFingerprintsOfInfrastructure(t *testing.T) {
 		add(3, fmt.Sprint("tenant", i))
 	}
 	require.Equal(t, []int{15, 10}, []int{known(kube, 80), known(node, 10)})
-	again := NewSeen(100, f.group.pool.infra)
+	again := NewFingerprintSet(100, f.group.pool.infra)
 	again.Load(f.Save())
 	require.Equal(t, [2]int{100, 25}, used(again))
 	trusted["kube"] = false

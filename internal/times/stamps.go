@@ -46,7 +46,7 @@ func (s *Stamps) Set(d time.Duration, now time.Time) {
 func (s *Stamps) OwnTime(t, now time.Time) (at time.Time, moved time.Duration) {
 	n := len(s.Periods)
 	if n == 0 || !t.After(now) && t.After(s.Periods[n-1].Until.Add(-noticed)) {
-		return Earlier(t, now), 0
+		return Min(t, now), 0
 	}
 	for i, p := range slices.Backward(s.Periods) {
 		if x := t.Add(p.Shift); !x.After(p.Until) && (i == 0 || x.After(s.Periods[i-1].Until)) {
@@ -54,10 +54,10 @@ func (s *Stamps) OwnTime(t, now time.Time) (at time.Time, moved time.Duration) {
 		}
 	}
 	if last := s.Periods[n-1]; !t.Add(last.Shift-unsaved).After(last.Until) && t.Add(last.Shift).After(last.Until) {
-		at = Earlier(t.Add(last.Shift), now)
+		at = Min(t.Add(last.Shift), now)
 		return at, at.Sub(t) // the clock was set while no process was running
 	}
-	return Earlier(s.OtherTime(t, now), now), 0 // the timestamp is from the clock of another machine
+	return Min(s.OtherTime(t, now), now), 0 // the timestamp is from the clock of another machine
 }
 
 // OtherTime returns the time that a timestamp of another machine's clock means. That clock may agree with the current

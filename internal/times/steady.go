@@ -11,13 +11,13 @@ func NewSteady(now time.Time) Steady { return Steady{now} }
 
 // SetAhead returns the duration by which the wall clock was set ahead between the first reading and now. It is negative
 // if the wall clock was set back. It is zero if one of the two readings has no monotonic part.
-func (s Steady) SetAhead(now time.Time) time.Duration { return Stepped(s.began, now) }
+func (s Steady) SetAhead(now time.Time) time.Duration { return ClockStep(s.began, now) }
 
 // Now returns the time of this clock at the moment when the wall clock shows now.
 func (s Steady) Now(now time.Time) time.Time { return now.Round(0).Add(-s.SetAhead(now)) }
 
-// Stepped returns the duration by which the wall clock was set ahead between two of its readings. It is negative if the
+// ClockStep returns the duration by which the wall clock was set ahead between two of its readings. It is negative if the
 // wall clock was set back. It is zero if one of the readings has no monotonic part.
-func Stepped(earlier, later time.Time) time.Duration {
+func ClockStep(earlier, later time.Time) time.Duration {
 	return later.Round(0).Sub(earlier.Round(0)) - later.Sub(earlier)
 }

@@ -3,16 +3,16 @@ package times
 
 import "time"
 
-// Earlier returns the earlier of two times.
-func Earlier(a, b time.Time) time.Time {
+// Min returns the earlier of two times.
+func Min(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
 	}
 	return a
 }
 
-// Later returns the later of two times.
-func Later(a, b time.Time) time.Time {
+// Max returns the later of two times.
+func Max(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}

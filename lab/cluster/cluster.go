@@ -30,8 +30,8 @@ type Config struct {
 	Namespaces []string
 	All        bool
 	Set        *rules.Set
-	// Home is a namespace that the user can probably read.
-	Home string
+	// LikelyNamespace is a namespace that the user can probably read.
+	LikelyNamespace string
 	// Since and Until limit the times of lines and Events; either may be zero. If Until is set,
 	// states of objects are not read, because they describe the present.
 	Since, Until time.Time
@@ -52,7 +52,7 @@ type Snapshot struct {
 	// Namespaces are the namespaces whose logs and objects were read.
 	Namespaces []string
 	// NotSeen lists what was not downloaded, ordered by importance.
-	NotSeen []Unseen
+	NotSeen []UnreadGroup
 	// Err is the error that interrupted the download, or nil.
 	Err error
 
@@ -90,12 +90,12 @@ func innerFolders(path string) string {
 type download struct {
 	Config
 	stop   context.CancelCauseFunc // ends all requests
-	unseen unseen
-	// wide says whether pods of all namespaces can be listed.
-	wide     bool
-	selected map[string]bool // namespaces whose logs and objects are read
-	logs     []*podLog
-	gates    gates
+	unseen unreadGroups
+	// allNamespaces says whether pods of all namespaces can be listed.
+	allNamespaces bool
+	selected      map[string]bool // namespaces whose logs and objects are read
+	logs          []*podLog
+	gates         gates
 }
 
 // Download reads the cluster. If it returns an error, nothing was read. Snapshot.NotSeen lists

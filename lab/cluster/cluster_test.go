@@ -122,7 +122,7 @@ func (a *api) download(t *testing.T, change func(*Config)) (s *Snapshot, files m
 	set, err := shipped()
 	require.NoError(t, err)
 	cfg := Config{
-		Client: kube.New(kube.Options{Transport: a}), Set: set, Home: "default", Since: now.Add(-time.Hour), Now: now,
+		Client: kube.New(kube.Options{Transport: a}), Set: set, LikelyNamespace: "default", Since: now.Add(-time.Hour), Now: now,
 		MaxBytes: 1 << 30, Dir: t.TempDir(), Title: "cluster", Progress: &Progress{}, All: true,
 	}
 	if change != nil {
@@ -145,7 +145,7 @@ func (a *api) download(t *testing.T, change func(*Config)) (s *Snapshot, files m
 func unseenIn(s *Snapshot) string {
 	var out []string
 	for _, u := range s.NotSeen {
-		if u.What == "journals of nodes" {
+		if u.Kind == "journals of nodes" {
 			continue
 		}
 		out = append(out, fmt.Sprint(u, " ", u.Failed))
@@ -428,7 +428,7 @@ func TestRights(t *testing.T) {
 	f([]string{"*"}, true, nil, "default/a kube-system/a shop/a team/a", "")
 	f([]string{"*"}, true, chosen, "kube-system/a", "")
 	f([]string{"default", "kube-system", "shop"}, false, chosen, "default/a kube-system/a", "pods and logs of other namespaces: forbidden; a role needs a ClusterRole with")
-	f([]string{"team"}, false, func(c *Config) { c.Home = "team" }, "team/a", "pods and logs of other namespaces")
+	f([]string{"team"}, false, func(c *Config) { c.LikelyNamespace = "team" }, "team/a", "pods and logs of other namespaces")
 	f([]string{"shop"}, false, chosen, "", "cannot be listed: forbidden; a role needs {")
 	f([]string{"shop", "team"}, false, one("shop", "team"), "shop/a team/a", "")
 	f([]string{"shop"}, false, one("shop", "team"), "shop/a", "pods and logs of namespace team: forbidden; a role needs {")

@@ -42,10 +42,10 @@ var (
 )
 
 type podLog struct {
-	kubernetes.Recorded
+	kubernetes.RecordedContainer
 
 	previous bool
-	copied   kubernetes.Copied
+	copied   kubernetes.CopiedLog
 }
 
 func (l *podLog) folder() string {
@@ -72,7 +72,7 @@ func (l *podLog) logKind() string {
 	return "logs of"
 }
 
-func (d *download) addLogs(c kubernetes.Recorded) {
+func (d *download) addLogs(c kubernetes.RecordedContainer) {
 	for _, part := range []string{c.Namespace, c.Pod, c.UID, c.Container} {
 		if part == "" || strings.ContainsAny(part, "/_\\\x00") || part == "." || part == ".." {
 			d.unseen.addOptional("logs of", fmt.Sprintf("%q", c.Namespace+"/"+c.Pod+"/"+c.Container), "this is not the name of a container", "")
@@ -83,14 +83,14 @@ func (d *download) addLogs(c kubernetes.Recorded) {
 		d.unseen.addOptional("logs of", c.Namespace+"/"+c.Pod+"/"+c.Container, "crowsnest repeats lines of others in its own", "")
 		return
 	}
-	if c.Previous && c.Ended.After(d.Since) {
-		if c.Restarts > 1 && c.Began.After(d.Since) {
+	if c.Previous && c.EndedAt.After(d.Since) {
+		if c.Restarts > 1 && c.StartedAt.After(d.Since) {
 			d.unseen.addOptional("logs of older instances of", c.Namespace+"/"+c.Pod+"/"+c.Container, "the API has those of the newest two", "")
 		}
-		d.logs = append(d.logs, &podLog{Recorded: c, previous: true})
+		d.logs = append(d.logs, &podLog{RecordedContainer: c, previous: true})
 	}
 	if c.Log {
-		d.logs = append(d.logs, &podLog{Recorded: c})
+		d.logs = append(d.logs, &podLog{RecordedContainer: c})
 	}
 }
 
@@ -128,7 +128,7 @@ func (d *download) readNewest(ctx context.Context, l *podLog, share int64) {
 	case !ok: // The reason is already in the list of what was not seen.
 	case l.copied.Full:
 		d.unseen.addFailed("newest lines of", l.name(), advice)
-	case !d.Until.IsZero() && l.copied.First.IsZero():
+	case !d.Until.IsZero() && l.copied.FirstLineTime.IsZero():
 		d.unseen.addFailed("lines before --until of", l.name(), advice)
 	case l.copied.Lines >= tail:
 		d.unseen.addOptional("older lines of", l.name(), advice, "")
@@ -139,7 +139,7 @@ func (d *download) readNewest(ctx context.Context, l *podLog, share int64) {
 // repeats a request after an error that may be temporary. It reports whether the log was read.
 func (d *download) readLog(ctx context.Context, l *podLog, most, tail int64) bool {
 	d.Progress.Bytes.Add(-l.copied.Bytes)
-	if l.copied == (kubernetes.Copied{}) {
+	if l.copied == (kubernetes.CopiedLog{}) {
 		defer d.Progress.Logs.Add(1)
 	}
 	if ctx.Err() != nil {
@@ -165,7 +165,7 @@ func (d *download) readLog(ctx context.Context, l *podLog, most, tail int64) boo
 	}
 }
 
-func (d *download) fetchLog(ctx context.Context, l *podLog, most, tail int64) (kubernetes.Copied, error) {
+func (d *download) fetchLog(ctx context.Context, l *podLog, most, tail int64) (kubernetes.CopiedLog, error) {
 	q := url.Values{"container": {l.Container}, "timestamps": {"true"}}
 	if l.previous {
 		q.Set("previous", "true")
@@ -182,16 +182,16 @@ func (d *download) fetchLog(ctx context.Context, l *podLog, most, tail int64) (k
 	defer quiet.Stop()
 	body, err := d.Client.OpenLog(ctx, "/api/v1/namespaces/"+l.Namespace+"/pods/"+l.Pod+"/log", q)
 	if err != nil {
-		return kubernetes.Copied{}, cmp.Or(context.Cause(ctx), err)
+		return kubernetes.CopiedLog{}, cmp.Or(context.Cause(ctx), err)
 	}
 	defer body.Close()
 	folder := filepath.Join(d.Dir, "pods", l.folder())
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return kubernetes.Copied{}, &kubernetes.WriteError{Err: err}
+		return kubernetes.CopiedLog{}, &kubernetes.WriteError{Err: err}
 	}
 	f, err := os.OpenFile(filepath.Join(folder, l.file()), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return kubernetes.Copied{}, &kubernetes.WriteError{Err: err}
+		return kubernetes.CopiedLog{}, &kubernetes.WriteError{Err: err}
 	}
 	copied, err := kubernetes.CopyLog(f, readFunc(func(b []byte) (int, error) {
 		n, err := body.Read(b)

@@ -105,7 +105,7 @@ func (d *download) readKind(ctx context.Context, name string, resource objects.R
 	}
 	rule := roleRule(name, "list")
 	err := error(&kube.Error{Code: http.StatusForbidden})
-	if d.wide || !resource.Namespaced {
+	if d.allNamespaces || !resource.Namespaced {
 		err = d.listObjects(ctx, resource, "", add)
 	}
 	if resource.Namespaced && kube.StatusCode(err) == http.StatusForbidden {
@@ -140,7 +140,7 @@ func (d *download) wantsObject(kind string, in json.RawMessage) bool {
 // readsNamespace reports whether objects of a namespace are read. An infrastructure namespace
 // is read even without pods, because its Events may explain why there are none.
 func (d *download) readsNamespace(namespace string) bool {
-	return d.selected[namespace] || d.wide && (d.All || d.Set.Namespaces.Has(namespace))
+	return d.selected[namespace] || d.allNamespaces && (d.All || d.Set.Namespaces.Has(namespace))
 }
 
 // identity has the names of an object and, of an Event, of the object that it describes.

@@ -44,7 +44,7 @@ func (d *download) listPods(ctx context.Context, p *podList) error {
 	names := d.Namespaces
 	if len(names) == 0 {
 		err := d.listObjects(ctx, coreResources["pods"], "", p.add)
-		if d.wide = err == nil; d.wide {
+		if d.allNamespaces = err == nil; d.allNamespaces {
 			return nil
 		}
 		if kube.StatusCode(err) != http.StatusForbidden {
@@ -86,7 +86,7 @@ func (d *download) judgeRefused(names []string, refused map[string]error) error 
 			if kube.StatusCode(err) == http.StatusForbidden {
 				why = forbidden
 			}
-			d.unseen.addName(Unseen{What: "pods and logs of namespace", Why: why, Rule: rights, Failed: true}, name)
+			d.unseen.addName(UnreadGroup{Kind: "pods and logs of namespace", Reason: why, Rule: rights, Failed: true}, name)
 		case kube.StatusCode(err) != http.StatusForbidden:
 			d.unseen.addFailed("pods and logs of namespace", name, explainError(err).Error())
 		}
@@ -115,9 +115,9 @@ func (d *download) candidateNamespaces(ctx context.Context) []string {
 	if err == nil {
 		return names
 	}
-	names = []string{d.Home}
+	names = []string{d.LikelyNamespace}
 	for _, name := range d.Set.Namespaces.List() {
-		if name != d.Home && !strings.ContainsRune(name, '*') && name[0] != '-' {
+		if name != d.LikelyNamespace && !strings.ContainsRune(name, '*') && name[0] != '-' {
 			names = append(names, name)
 		}
 	}
@@ -131,7 +131,7 @@ func (d *download) selectNamespaces(p *podList) {
 	may, knows := d.selected, newKnown(d.Set)
 	d.selected = map[string]bool{}
 	for namespace := range may {
-		if d.All || namespace == d.Home || d.Set.Namespaces.Has(namespace) {
+		if d.All || namespace == d.LikelyNamespace || d.Set.Namespaces.Has(namespace) {
 			d.selected[namespace] = true
 		}
 	}
@@ -145,7 +145,7 @@ func (d *download) selectNamespaces(p *podList) {
 // podList collects the containers of listed pods. It is safe for concurrent use.
 type podList struct {
 	mu         sync.Mutex
-	containers []kubernetes.Recorded
+	containers []kubernetes.RecordedContainer
 	bad        int
 }
 
@@ -160,7 +160,7 @@ func (p *podList) add(in json.RawMessage) error {
 	return nil
 }
 
-type known struct {
+type knownComponents struct {
 	trusted    *rules.Namespaces
 	components *namespaces.Components
 	selectors  []selector.Selector
@@ -175,8 +175,8 @@ var anybody = matcher.Labels{
 
 // newKnown collects from a set of rules which containers they are about. It ignores selectors
 // that select every container, and rules that apply only to the infrastructure.
-func newKnown(set *rules.Set) *known {
-	k := &known{trusted: set.Namespaces, components: namespaces.NewComponents()}
+func newKnown(set *rules.Set) *knownComponents {
+	k := &knownComponents{trusted: set.Namespaces, components: namespaces.NewComponents()}
 	have := map[string]bool{}
 	for _, r := range set.Rules {
 		if r.Mode == rules.ModeOff || r.LineOrigin() == rules.OriginInfrastructure {
@@ -196,7 +196,7 @@ func newKnown(set *rules.Set) *known {
 	return k
 }
 
-func (k *known) runsComponent(c kubernetes.Recorded) bool {
+func (k *knownComponents) runsComponent(c kubernetes.RecordedContainer) bool {
 	if k.trusted.Has(c.Namespace) || k.components.OfPod(c.Pod) != "" {
 		return true
 	}

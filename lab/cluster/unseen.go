@@ -13,41 +13,41 @@ import (
 
 const maxNamed = 5
 
-// Unseen is a group of things in the cluster that were not read for the same reason.
-type Unseen struct {
-	// What is the kind of the things, such as "logs of containers". Names are the first of
+// UnreadGroup is a group of things in the cluster that were not read for the same reason.
+type UnreadGroup struct {
+	// Kind is the kind of the things, such as "logs of containers". Names are the first of
 	// their names, and Count is their number.
-	What  string   `json:"what"`
+	Kind  string   `json:"what"`
 	Names []string `json:"names,omitempty"`
 	Count int      `json:"count"`
-	// Why is the reason. Rule is what a role needs to read the things; "" if no role helps.
-	Why  string `json:"why"`
-	Rule string `json:"rule,omitempty"`
+	// Reason is the reason. Rule is what a role needs to read the things; "" if no role helps.
+	Reason string `json:"why"`
+	Rule   string `json:"rule,omitempty"`
 	// Failed reports whether the things should have been read.
 	Failed bool `json:"failed,omitempty"`
 }
 
 // String returns a description on one line.
-func (u Unseen) String() string {
+func (u UnreadGroup) String() string {
 	var b strings.Builder
-	b.WriteString(u.What)
+	b.WriteString(u.Kind)
 	if len(u.Names) > 0 {
 		b.WriteString(" " + strings.Join(u.Names, ", "))
 	}
 	if more := u.Count - len(u.Names); more > 0 && len(u.Names) > 0 {
 		fmt.Fprintf(&b, " and %d more", more)
 	}
-	b.WriteString(": " + u.Why)
+	b.WriteString(": " + u.Reason)
 	if u.Rule != "" {
 		b.WriteString("; a role needs " + u.Rule)
 	}
 	return b.String()
 }
 
-// unseen collects the things that were not read. It is safe for concurrent use.
-type unseen struct {
+// unreadGroups collects the things that were not read. It is safe for concurrent use.
+type unreadGroups struct {
 	mu   sync.Mutex
-	list []*Unseen
+	list []*UnreadGroup
 }
 
 // forbidden is the reason for things that the user may not read.
@@ -55,16 +55,16 @@ const forbidden = "forbidden"
 
 // addOptional records that something was not read and that this is not an error. Things with
 // the same reason share one entry.
-func (u *unseen) addOptional(subject, name, why, rule string) {
-	u.addName(Unseen{What: subject, Why: why, Rule: rule}, name)
+func (u *unreadGroups) addOptional(subject, name, why, rule string) {
+	u.addName(UnreadGroup{Kind: subject, Reason: why, Rule: rule}, name)
 }
 
-func (u *unseen) addFailed(subject, name, why string) {
-	u.addName(Unseen{What: subject, Why: why, Failed: true}, name)
+func (u *unreadGroups) addFailed(subject, name, why string) {
+	u.addName(UnreadGroup{Kind: subject, Reason: why, Failed: true}, name)
 }
 
 // addRefused records that the objects of a namespace were not read; "" means all namespaces.
-func (u *unseen) addRefused(name, namespace, rule string, err error) {
+func (u *unreadGroups) addRefused(name, namespace, rule string, err error) {
 	if kube.StatusCode(err) == http.StatusForbidden {
 		u.addOptional(name, namespace, forbidden, rule)
 	} else {
@@ -72,11 +72,11 @@ func (u *unseen) addRefused(name, namespace, rule string, err error) {
 	}
 }
 
-func (u *unseen) addName(entry Unseen, name string) {
+func (u *unreadGroups) addName(entry UnreadGroup, name string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	i := slices.IndexFunc(u.list, func(x *Unseen) bool {
-		return x.What == entry.What && x.Why == entry.Why && x.Rule == entry.Rule && x.Failed == entry.Failed
+	i := slices.IndexFunc(u.list, func(x *UnreadGroup) bool {
+		return x.Kind == entry.Kind && x.Reason == entry.Reason && x.Rule == entry.Rule && x.Failed == entry.Failed
 	})
 	if i < 0 {
 		i = len(u.list)
@@ -89,16 +89,16 @@ func (u *unseen) addName(entry Unseen, name string) {
 }
 
 // listUnseen returns what was not read. Entries for which a role helps come first.
-func (u *unseen) listUnseen() []Unseen {
+func (u *unreadGroups) listUnseen() []UnreadGroup {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	out := make([]Unseen, len(u.list))
+	out := make([]UnreadGroup, len(u.list))
 	for i, x := range u.list {
 		slices.Sort(x.Names)
 		out[i] = *x
 	}
-	slices.SortFunc(out, func(a, b Unseen) int {
-		return cmp.Or(cmp.Compare(min(1, len(b.Rule)), min(1, len(a.Rule))), cmp.Compare(a.What, b.What), cmp.Compare(a.Why, b.Why))
+	slices.SortFunc(out, func(a, b UnreadGroup) int {
+		return cmp.Or(cmp.Compare(min(1, len(b.Rule)), min(1, len(a.Rule))), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Reason, b.Reason))
 	})
 	return out
 }

@@ -9,7 +9,7 @@ import (
 	"crowsnest/replay"
 )
 
-// Values of File.As: the ways in which a file is read.
+// Values of File.ReadAs: the ways in which a file is read.
 const (
 	asPodLog    = "pod log"
 	asLog       = "log"
@@ -20,8 +20,8 @@ const (
 // File is the outcome for one file of the input, or for one member of an archive.
 type File struct {
 	Name string `json:"file"` // printable name
-	// As is the way in which the file was read; "" if it was not read.
-	As string `json:"as,omitempty"`
+	// ReadAs is the way in which the file was read; "" if it was not read.
+	ReadAs string `json:"as,omitempty"`
 	// Lines is the number of lines of a log, or of Events and objects of a document. Understood
 	// is the number of lines whose format is known. Matched is the number of matches of rules.
 	Lines      int64 `json:"lines"`
@@ -43,18 +43,18 @@ type File struct {
 type Account struct {
 	Files []File
 
-	args []string // printable arguments
-	of   []int    // index of the file for each input; -1 for lines that are made from several files
-	seen []*tally // counts of lines by format for each input; nil if the scan counts them
+	args        []string // printable arguments
+	fileOfInput []int    // index of the file for each input; -1 for lines that are made from several files
+	seen        []*tally // counts of lines by format for each input; nil if the scan counts them
 }
 
 // Count adds the outcomes of reading the inputs. It must be called once.
 func (a *Account) Count(outcomes []replay.Outcome) {
 	for i, o := range outcomes {
-		if a.of[i] < 0 {
+		if a.fileOfInput[i] < 0 {
 			continue
 		}
-		f := &a.Files[a.of[i]]
+		f := &a.Files[a.fileOfInput[i]]
 		f.Lines += o.Lines
 		f.Understood += a.understood(i, o)
 		f.Truncated += o.Truncated
@@ -86,9 +86,9 @@ func (a *Account) understood(input int, o replay.Outcome) int64 {
 	}
 }
 
-// Doubt describes an argument of the command, such as a file, in which less than 90 % of the
+// DoubtfulInput describes an argument of the command, such as a file, in which less than 90 % of the
 // lines have a known format.
-type Doubt struct {
+type DoubtfulInput struct {
 	Name              string
 	Lines, Understood int64
 }
@@ -96,13 +96,13 @@ type Doubt struct {
 // sums returns for each argument the number of lines, and of lines with a known format, in
 // files that were read in one of the given ways. A line that a rule matches counts as one with
 // a known format.
-func (a *Account) sums(ways ...string) []Doubt {
-	sums := make([]Doubt, len(a.args))
+func (a *Account) sums(ways ...string) []DoubtfulInput {
+	sums := make([]DoubtfulInput, len(a.args))
 	for i := range sums {
 		sums[i].Name = a.args[i]
 	}
 	for _, f := range a.Files {
-		if slices.Contains(ways, f.As) {
+		if slices.Contains(ways, f.ReadAs) {
 			sums[f.arg].Lines += f.Lines
 			sums[f.arg].Understood += min(f.Lines, max(f.Understood, f.Matched))
 		}
@@ -111,8 +111,8 @@ func (a *Account) sums(ways ...string) []Doubt {
 }
 
 // Doubts returns the arguments of which less than nine of ten lines have a known format.
-func (a *Account) Doubts() []Doubt {
-	return slices.DeleteFunc(a.sums(asPodLog, asLog), func(s Doubt) bool { return s.Understood*10 >= s.Lines*9 })
+func (a *Account) Doubts() []DoubtfulInput {
+	return slices.DeleteFunc(a.sums(asPodLog, asLog), func(s DoubtfulInput) bool { return s.Understood*10 >= s.Lines*9 })
 }
 
 // Notes returns sentences about what was left out of files that were read.
@@ -171,13 +171,13 @@ func (a *Account) Summary() string {
 	empty := 0
 	for _, f := range a.Files {
 		switch {
-		case f.As == "":
+		case f.ReadAs == "":
 		case f.Lines == 0 && f.Problem == "":
 			empty++
 		default:
-			files[f.As]++
+			files[f.ReadAs]++
 		}
-		if f.As != asDocuments {
+		if f.ReadAs != asDocuments {
 			lines += f.Lines
 			understood += f.Understood
 		}
@@ -197,14 +197,14 @@ func (a *Account) Summary() string {
 	return fmt.Sprintf("files: %s; %d of %d lines have a known format", strings.Join(parts, ", "), understood, lines)
 }
 
-type found struct {
+type foundInputs struct {
 	inputs []replay.Input
 	file   []int      // index of each input's file in the account
 	files  []*logFile // nil for an input that is not a file with a log
 	seen   []*tally   // nil for an input whose lines are not counted yet
 }
 
-func (l *found) add(file int, log *logFile, seen *tally, in replay.Input) {
+func (l *foundInputs) add(file int, log *logFile, seen *tally, in replay.Input) {
 	l.inputs = append(l.inputs, in)
 	l.file = append(l.file, file)
 	l.files = append(l.files, log)
@@ -213,7 +213,7 @@ func (l *found) add(file int, log *logFile, seen *tally, in replay.Input) {
 
 // read adds a file that is read to the account, and returns its index. name is for people.
 func (c *collector) read(name, as string) int {
-	c.account.Files = append(c.account.Files, File{Name: name, As: as, arg: c.arg})
+	c.account.Files = append(c.account.Files, File{Name: name, ReadAs: as, arg: c.arg})
 	return len(c.account.Files) - 1
 }
 

@@ -57,10 +57,10 @@ type stateLine struct {
 
 type container struct{ cluster, namespace, pod, name string }
 
-// pending is an object that is kept until the time of its argument is known.
-type pending struct {
+// pendingObject is an object that is kept until the time of its argument is known.
+type pendingObject struct {
 	cluster string
-	record  *objects.Recorded
+	record  *objects.RecordedObject
 	listed  time.Time // newest time in the object's file
 }
 
@@ -70,7 +70,7 @@ type state struct {
 	newest  time.Time // newest time in all documents, which is taken as the time at which they were collected
 	lines   map[stateKey][]stateLine
 	bytes   int
-	objects []pending
+	objects []pendingObject
 	images  map[container]string
 	dropped int // number of Events and objects beyond the limits
 }
@@ -119,7 +119,7 @@ func (s *state) add(cluster string, o documents.Object) error {
 	if o.Kind == "Event" {
 		namespace, text, at, err := objects.RecordedEvent(o.JSON, s.now)
 		if err == nil {
-			s.newest = times.Later(s.newest, at)
+			s.newest = times.Max(s.newest, at)
 			s.line(stateKey{cluster, "events", namespace}, stateLine{at, text})
 		}
 		return err
@@ -137,7 +137,7 @@ func (s *state) add(cluster string, o documents.Object) error {
 		s.dropped++
 		return nil
 	}
-	s.objects = append(s.objects, pending{cluster: cluster, record: of})
+	s.objects = append(s.objects, pendingObject{cluster: cluster, record: of})
 	return nil
 }
 
@@ -145,9 +145,9 @@ func (s *state) add(cluster string, o documents.Object) error {
 func (s *state) list(first int) {
 	var newest time.Time
 	for _, p := range s.objects[first:] {
-		newest = times.Later(newest, times.Earlier(p.record.Newest(), s.now))
+		newest = times.Max(newest, times.Min(p.record.Newest(), s.now))
 	}
-	s.newest = times.Later(s.newest, newest)
+	s.newest = times.Max(s.newest, newest)
 	for i := range s.objects[first:] {
 		s.objects[first+i].listed = newest
 	}

@@ -105,6 +105,6 @@ func TestLayoutsOfLists(t *testing.T) {
 		require.NoError(t, err, text)
 		require.Len(t, in, 1, text)
 		require.Equal(t, "events", in[0].StreamLabels()["component"], text)
-		require.Equal(t, asDocuments, account.Files[0].As, text)
+		require.Equal(t, asDocuments, account.Files[0].ReadAs, text)
 	}
 }

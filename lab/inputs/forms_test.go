@@ -271,7 +271,7 @@ func toldOf(t *testing.T, target replay.Target, path string, labels matcher.Labe
 	account.Count(report.Outcomes)
 	var out []told
 	for _, a := range report.Alerts {
-		out = append(out, told{a.Episode.Alert, a.Fired})
+		out = append(out, told{a.Episode.Alert, a.FiredAt})
 	}
 	lines := map[string]int64{}
 	for i, o := range report.Outcomes {

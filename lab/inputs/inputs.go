@@ -77,7 +77,7 @@ func Memory(name string, data []byte, opt Options) ([]replay.Input, *Account, er
 func (c *collector) collected() ([]replay.Input, *Account, error) {
 	c.keepApart()
 	// The slices are not copied, because there may be 200,000 logs.
-	c.account.of = slices.Concat(c.logs.file, c.journals.file, slices.Repeat([]int{-1}, len(c.states)))
+	c.account.fileOfInput = slices.Concat(c.logs.file, c.journals.file, slices.Repeat([]int{-1}, len(c.states)))
 	c.account.seen = append(append(c.logs.seen, c.journals.seen...), make([]*tally, len(c.states))...)
 	inputs := append(append(c.logs.inputs, c.journals.inputs...), c.states...)
 	if len(inputs) == 0 && c.failed == 0 {
@@ -91,9 +91,9 @@ func (c *collector) collected() ([]replay.Input, *Account, error) {
 
 type collector struct {
 	opt      Options
-	unpacked []unpacked // archives around the current file, the innermost one last
-	logs     found
-	journals found          // inputs from journals; their labels distinguish them
+	unpacked []openArchive // archives around the current file, the innermost one last
+	logs     foundInputs
+	journals foundInputs    // inputs from journals; their labels distinguish them
 	states   []replay.Input // inputs with lines about Events and objects; their labels distinguish them
 	arg      int            // index of the current argument
 	state    *state         // information from the documents of the current argument
@@ -181,7 +181,7 @@ func (c *collector) addPipe(name string, r io.Reader) {
 		c.recordLoss("read", name, err)
 		return
 	}
-	c.unpacked = append(c.unpacked, unpacked{dir: path, archive: name})
+	c.unpacked = append(c.unpacked, openArchive{dir: path, archive: name})
 	if c.probe(path, info).archive {
 		c.addArchive(path)
 		return
@@ -381,7 +381,7 @@ func (c *collector) labels(path string) matcher.Labels {
 	return labels
 }
 
-type unpacked struct{ dir, archive string }
+type openArchive struct{ dir, archive string }
 
 // shown returns a name of a file for people. For a file from an archive, it is the name of the
 // archive followed by that of the file.
@@ -406,7 +406,7 @@ func (c *collector) addArchive(archive string) {
 		c.recordLoss("unpack", archive, err)
 		return
 	}
-	c.unpacked = append(c.unpacked, unpacked{dir: dir, archive: name})
+	c.unpacked = append(c.unpacked, openArchive{dir: dir, archive: name})
 	defer func() { c.unpacked = c.unpacked[:len(c.unpacked)-1] }()
 	result, err := unpack.Unpack(archive, dir, unpack.DefaultLimits())
 	if err != nil {

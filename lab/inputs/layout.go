@@ -56,13 +56,13 @@ func podOf(f []string) (ns, pod, container string, ok bool) {
 	if m := containerLink.FindStringSubmatch(file); m != nil {
 		return m[2], m[1], m[3], true
 	}
-	if i := last(f, "namespaces"); i >= 0 && len(f) > i+6 && f[i+2] == "pods" && f[i+4] == f[i+5] {
+	if i := lastIndexOf(f, "namespaces"); i >= 0 && len(f) > i+6 && f[i+2] == "pods" && f[i+4] == f[i+5] {
 		return f[i+1], f[i+3], f[i+4], true
 	}
 	if file == "logs.txt" && len(f) >= 3 && envelope.IsName(f[len(f)-3]) && envelope.IsName(f[len(f)-2]) {
 		return f[len(f)-3], f[len(f)-2], "", true
 	}
-	i := last(f, "logs")
+	i := lastIndexOf(f, "logs")
 	if i < 0 {
 		return "", "", "", false
 	}
@@ -83,11 +83,11 @@ func podOf(f []string) (ns, pod, container string, ok bool) {
 // nodeOf returns the name of the node in a path. In a bundle or an export of kind it is the
 // name of the node's folder.
 func nodeOf(f []string) string {
-	if i := last(f, "nodes"); i >= 0 && len(f) > i+2 {
+	if i := lastIndexOf(f, "nodes"); i >= 0 && len(f) > i+2 {
 		return strings.TrimSuffix(f[i+1], ".zip") // Harvester packs the folder of each node into a zip file
 	}
 	for _, dir := range []string{"pods", "containers"} {
-		i := last(f, dir)
+		i := lastIndexOf(f, dir)
 		if i < 1 || len(f) <= i+1 || !strings.Contains(f[i+1], "_") {
 			continue
 		}
@@ -100,13 +100,13 @@ func nodeOf(f []string) string {
 }
 
 func fieldAfter(f []string, before, behind string) string {
-	if i := last(f, before); i >= 0 && len(f) > i+2 && f[i+2] == behind {
+	if i := lastIndexOf(f, before); i >= 0 && len(f) > i+2 && f[i+2] == behind {
 		return f[i+1]
 	}
 	return ""
 }
 
-func last(f []string, name string) int {
+func lastIndexOf(f []string, name string) int {
 	for i := len(f) - 2; i >= 0; i-- {
 		if f[i] == name {
 			return i
@@ -115,10 +115,10 @@ func last(f []string, name string) int {
 	return -1
 }
 
-// turned matches what rotation, or the restart of a container, adds to the name of a log before
+// rotationMark matches what rotation, or the restart of a container, adds to the name of a log before
 // or after its extension, such as `-previous`, `-2026-01-02T03-04-05.000`, `.1`, `-20260102`
 // and `.old`.
-var turned = lazyre.New(`(?i)(?:(?:^|[-._])(?:previous|prev|current|old)|[-._][0-9]{4}-?[0-9]{2}-?[0-9]{2}[-0-9T:.Z]*)?(\.log|\.txt|\.out)?(?:[-._](?:previous|prev|old)|\.[0-9][-0-9T:.]*|-[0-9]{8}[-0-9T:.]*)?$`)
+var rotationMark = lazyre.New(`(?i)(?:(?:^|[-._])(?:previous|prev|current|old)|[-._][0-9]{4}-?[0-9]{2}-?[0-9]{2}[-0-9T:.Z]*)?(\.log|\.txt|\.out)?(?:[-._](?:previous|prev|old)|\.[0-9][-0-9T:.]*|-[0-9]{8}[-0-9T:.]*)?$`)
 
 // endsInAddress matches a name such as 10.0.0.1, whose last number does not count rotations.
 var endsInAddress = lazyre.New(`(?:^|[^.0-9])[0-9]+(?:\.[0-9]+){3}$`)
@@ -131,7 +131,7 @@ func unrotated(path string) string {
 	if endsInAddress.MatchString(file) {
 		return path
 	}
-	if file = turned.ReplaceAllString(file, "$1"); file == "" || file[0] == '.' {
+	if file = rotationMark.ReplaceAllString(file, "$1"); file == "" || file[0] == '.' {
 		file = "current" + file
 	}
 	return dir + file

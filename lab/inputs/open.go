@@ -102,7 +102,7 @@ func lines(rc io.ReadCloser, size int64, nuls *int64) (io.ReadCloser, error) {
 		return nil, errors.Join(cause(err), rc.Close())
 	}
 	if !bytes.HasPrefix(head, gzipMagic) {
-		if k, bad := judge(head); bad {
+		if k, bad := detectKind(head); bad {
 			return nil, errors.Join(&unreadableError{k}, rc.Close())
 		}
 		return joined{envelope.NewText(br, head, nuls), rc}, nil
@@ -115,7 +115,7 @@ func lines(rc io.ReadCloser, size int64, nuls *int64) (io.ReadCloser, error) {
 	if head, err = peek(unpacked); err != nil && len(head) == 0 {
 		return nil, errors.Join(fmt.Errorf("unpack gzip: %w", err), rc.Close())
 	}
-	if k, bad := judge(head); bad {
+	if k, bad := detectKind(head); bad {
 		return nil, errors.Join(&unreadableError{k}, rc.Close())
 	}
 	return joined{fullReader{envelope.NewText(unpacked, head, nuls)}, rc}, nil
@@ -182,8 +182,8 @@ var programs = []string{"\x7fELF", "MZ", "\xca\xfe\xba\xbe", "\xcf\xfa\xed\xfe",
 
 var packHead = lazyre.New(`\A(?:#[^\n]*\n|---[^\n]*\n|\s*\n)*pack: *(?:\{ *(?:name|version):|\r?\n +(?:name|version):)`)
 
-// judge returns the kind of an input from its first bytes. It returns false for lines of text.
-func judge(head []byte) (kind, bool) {
+// detectKind returns the kind of an input from its first bytes. It returns false for lines of text.
+func detectKind(head []byte) (kind, bool) {
 	media, _, _ := strings.Cut(http.DetectContentType(head), "/")
 	foreign := slices.Contains([]string{"image", "audio", "video", "font"}, media) ||
 		slices.ContainsFunc(programs, func(magic string) bool { return bytes.HasPrefix(head, []byte(magic)) })

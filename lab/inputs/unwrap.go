@@ -20,8 +20,8 @@ const (
 	decodeBlock = 64 << 10
 )
 
-// probed is the result of decoding the beginning of an input.
-type probed struct {
+// probeResult is the result of decoding the beginning of an input.
+type probeResult struct {
 	tally
 	wrapped bool
 	until   time.Time // value for Until of the input; zero if no line states a year
@@ -36,14 +36,14 @@ var oldest = time.Date(2014, 1, 1, 0, 0, 0, 0, time.UTC)
 const laterLines = 300 * 24 * time.Hour
 
 // look decodes the beginning of an input. whole reports whether this was all of it.
-func look(r io.Reader) (p probed, whole bool, err error) {
+func look(r io.Reader) (p probeResult, whole bool, err error) {
 	var newest time.Time // newest time of a line that states its year; lines without a year get one long ago here
 	d := envelope.New(time.Time{}, func(l envelope.Line) {
 		t := l.Time
 		if t.Before(oldest) {
 			t, _ = matcher.TimeOf(l.Text, time.Time{})
 		}
-		newest = times.Later(newest, t)
+		newest = times.Max(newest, t)
 		p.lines++
 		if l.Understood {
 			p.understood++
@@ -227,7 +227,7 @@ func Problem(name string, head []byte) string {
 	if envelope.IsWide(head[:min(len(head), headSize)]) {
 		return "is UTF-16 text; scan it without --follow"
 	}
-	if k, bad := judge(head[:min(len(head), headSize)]); bad {
+	if k, bad := detectKind(head[:min(len(head), headSize)]); bad {
 		return (&unreadableError{k}).Error()
 	}
 	return ""

@@ -40,7 +40,7 @@ func ForPage(log string, labels matcher.Labels, set *rules.Set, hide *redact.Red
 	}
 	for i := range found.Alerts {
 		a := &found.Alerts[i]
-		one := newFailure(&replay.Finding{Episode: a.Episode, Also: a.Also})
+		one := newFailure(&replay.Finding{Episode: a.Episode, OtherRules: a.OtherRules})
 		one.State, one.Severity = string(a.Episode.State), a.Episode.Labels["severity"]
 		if a.Assumes != "" {
 			one.Missing = "assumes " + a.Assumes
@@ -49,11 +49,11 @@ func ForPage(log string, labels matcher.Labels, set *rules.Set, hide *redact.Red
 	}
 	for i := range found.Findings {
 		f := &found.Findings[i]
-		out.Omitted += addFailure(&out.Findings, newFailure(f)) + max(0, len(f.Others)-maxElsewhere)
+		out.Omitted += addFailure(&out.Findings, newFailure(f)) + max(0, len(f.OtherFailures)-maxElsewhere)
 	}
 	for i := range found.Unknown {
 		u := &found.Unknown[i]
-		out.Unknown = append(out.Unknown, web.ScanUnknown{Component: u.Name(), Why: u.Why, Pattern: u.Pattern, Also: u.Also, Count: u.Count, Examples: u.Examples})
+		out.Unknown = append(out.Unknown, web.ScanUnknown{Component: u.Name(), Reason: u.Reason, Pattern: u.Pattern, OtherTexts: u.OtherTexts, Count: u.Count, Examples: u.Examples})
 	}
 	out.Known = knownSentence(&found, len(account.NotUnderstood()) > 0)
 	return out, nil
@@ -66,8 +66,8 @@ func addFailure(list *[]web.ScanFailure, one web.ScanFailure) (omitted int) {
 		return o.Rule == one.Rule && o.State == one.State && o.Reason == one.Reason
 	})
 	switch {
-	case same >= 0 && len((*list)[same].Elsewhere) < maxElsewhere:
-		(*list)[same].Elsewhere = append((*list)[same].Elsewhere, one.Labels)
+	case same >= 0 && len((*list)[same].OtherPlaces) < maxElsewhere:
+		(*list)[same].OtherPlaces = append((*list)[same].OtherPlaces, one.Labels)
 	case same >= 0 || len(*list) == maxListed:
 		return 1
 	default:
@@ -81,13 +81,13 @@ func newFailure(f *replay.Finding) web.ScanFailure {
 	out := web.ScanFailure{
 		Rule: e.Alert, Severity: f.Severity(), Reason: string(f.Doubt), Missing: f.Missing, Labels: maps.Clone(e.Labels),
 		Summary: e.Annotations["summary"], Description: e.Annotations["description"], Remediation: e.Annotations["remediation"],
-		Count: e.Count, StartsAt: e.StartsAt, LastSeen: e.LastSeen, Line: e.Line, Matched: slices.Clone(f.Matched), Also: f.Also,
+		Count: e.Count, StartsAt: e.StartsAt, LastSeen: e.LastSeen, Line: e.Line, Matched: slices.Clone(f.Matched), OtherRules: f.OtherRules,
 	}
 	if !e.EndsAt.IsZero() {
 		out.EndsAt = &e.EndsAt
 	}
-	for _, o := range f.Others[:min(len(f.Others), maxElsewhere)] {
-		out.Elsewhere = append(out.Elsewhere, o.Labels)
+	for _, o := range f.OtherFailures[:min(len(f.OtherFailures), maxElsewhere)] {
+		out.OtherPlaces = append(out.OtherPlaces, o.Labels)
 	}
 	return out
 }

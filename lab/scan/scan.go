@@ -25,9 +25,9 @@ const shortLog = 10 * time.Minute
 
 // Result is the result of a scan of recorded logs.
 type Result struct {
-	replay.Report                    // report, including the findings
-	Unknown       []sentinel.Unknown // failures that no rule describes, the most likely first
-	Further       int                // number of errors that no rule describes and that are not listed
+	replay.Report                           // report, including the findings
+	Unknown       []sentinel.UnknownFailure // failures that no rule describes, the most likely first
+	OmittedErrors int                       // number of errors that no rule describes and that are not listed
 }
 
 // Run reads the inputs and runs the engine over them, like replay.Scan. It sets Findings and
@@ -51,7 +51,7 @@ func Run(target replay.Target, inputs []replay.Input, opt replay.ScanOptions) (R
 	}
 	report, err := replay.Scan(target.Set, target.Program, inputs, opt)
 	out := Result{Report: report}
-	out.Unknown, out.Further = recordedUnknown(unknown, &report)
+	out.Unknown, out.OmittedErrors = recordedUnknown(unknown, &report)
 	for i := range out.Unknown {
 		for _, t := range []*time.Time{&out.Unknown[i].Since, &out.Unknown[i].Last} {
 			if untimed.Load() && t.Unix() == opt.Now.Unix() {
@@ -59,10 +59,10 @@ func Run(target replay.Target, inputs []replay.Input, opt replay.ScanOptions) (R
 			}
 		}
 	}
-	for i := range report.Few {
-		out.Unknown = append(out.Unknown, fewComplaint(&report.Few[i], opt.Redactor))
+	for i := range report.FewLineFindings {
+		out.Unknown = append(out.Unknown, fewComplaint(&report.FewLineFindings[i], opt.Redactor))
 	}
-	out.Further += max(0, len(out.Unknown)-maxUnknown)
+	out.OmittedErrors += max(0, len(out.Unknown)-maxUnknown)
 	out.Unknown = out.Unknown[:min(len(out.Unknown), maxUnknown)]
 	return out, err
 }
@@ -71,17 +71,17 @@ func Run(target replay.Target, inputs []replay.Input, opt replay.ScanOptions) (R
 const whyFew = "few"
 
 // fewComplaint returns an unknown failure for lines that are too few for a rule.
-func fewComplaint(f *replay.Finding, red *redact.Redactor) sentinel.Unknown {
+func fewComplaint(f *replay.Finding, red *redact.Redactor) sentinel.UnknownFailure {
 	x := &f.Episode
-	return sentinel.Unknown{
-		Fingerprint: x.Fingerprint, State: sentinel.StateHeld, Why: whyFew, Labels: x.Labels, Pattern: x.Line, Since: x.StartsAt, Last: x.LastSeen,
-		Also: []redact.Text{red.Text(x.Alert + " " + f.Missing)}, Count: x.Count, Examples: []redact.Text{x.Line},
+	return sentinel.UnknownFailure{
+		Fingerprint: x.Fingerprint, State: sentinel.StateHeld, Reason: whyFew, Labels: x.Labels, Pattern: x.Line, Since: x.StartsAt, Last: x.LastSeen,
+		OtherTexts: []redact.Text{red.Text(x.Alert + " " + f.Missing)}, Count: x.Count, Examples: []redact.Text{x.Line},
 	}
 }
 
 // recordedUnknown returns the failures that no alert of a rule reports. It requires less
 // evidence if the log is short or has no alerts.
-func recordedUnknown(s *sentinel.Sentinel, r *replay.Report) (listed []sentinel.Unknown, further int) {
+func recordedUnknown(s *sentinel.Sentinel, r *replay.Report) (listed []sentinel.UnknownFailure, further int) {
 	var reported []episodes.Episode
 	for i := range r.Alerts {
 		reported = append(reported, r.Alerts[i].Episode)
@@ -89,20 +89,20 @@ func recordedUnknown(s *sentinel.Sentinel, r *replay.Report) (listed []sentinel.
 	s.Explain(reported)
 	least := sentinel.Persistent
 	switch {
-	case r.Covered.Length() < shortLog:
+	case r.Coverage.Length() < shortLog:
 		least = sentinel.Single
 	case len(r.Alerts) == 0:
 		least = sentinel.Repeated
 	}
-	listed, further = s.Recorded(maxUnknown, least)
-	return slices.DeleteFunc(listed, func(u sentinel.Unknown) bool { return isUntrusted(&u, r) }), further
+	listed, further = s.RecordedFailures(maxUnknown, least)
+	return slices.DeleteFunc(listed, func(u sentinel.UnknownFailure) bool { return isUntrusted(&u, r) }), further
 }
 
 // isUntrusted reports whether a rule describes the failure u but does not trust its namespace.
-func isUntrusted(u *sentinel.Unknown, r *replay.Report) bool {
+func isUntrusted(u *sentinel.UnknownFailure, r *replay.Report) bool {
 	return slices.ContainsFunc(r.Findings, func(f replay.Finding) bool {
-		return f.Doubt == replay.Untrusted && slices.ContainsFunc(append([]episodes.Episode{f.Episode}, f.Others...), func(e episodes.Episode) bool {
-			return slices.ContainsFunc(u.Examples, func(line redact.Text) bool { return sameWords(line, e.First) || sameWords(line, e.Line) })
+		return f.Doubt == replay.Untrusted && slices.ContainsFunc(append([]episodes.Episode{f.Episode}, f.OtherFailures...), func(e episodes.Episode) bool {
+			return slices.ContainsFunc(u.Examples, func(line redact.Text) bool { return sameWords(line, e.FirstLine) || sameWords(line, e.Line) })
 		})
 	})
 }
@@ -127,7 +127,7 @@ func (r *Result) Sentence() string {
 	recovered, short, untrusted := 0, 0, 0
 	all := 0
 	for i := range r.Findings {
-		n := 1 + len(r.Findings[i].Others)
+		n := 1 + len(r.Findings[i].OtherFailures)
 		all += n
 		switch r.Findings[i].Doubt {
 		case replay.Recovered:
@@ -141,7 +141,7 @@ func (r *Result) Sentence() string {
 	if n := all - recovered - untrusted; n > 0 {
 		part := formatCount(n, "failure is", "failures are") + " described but not certain"
 		if short == n {
-			part += ", because " + r.Covered.String()
+			part += ", because " + r.Coverage.String()
 		}
 		parts = append(parts, part)
 	}
@@ -150,7 +150,7 @@ func (r *Result) Sentence() string {
 	}
 	if untrusted > 0 {
 		parts = append(parts, formatCount(untrusted, "failure is", "failures are")+" in namespaces that their rules do not trust")
-	} else if len(r.Ignored) > 0 {
+	} else if len(r.UntrustedLines) > 0 {
 		parts = append(parts, "rules match lines of namespaces that they do not trust")
 	}
 	if len(parts)+len(r.Alerts) == 0 && r.Hits > 0 {
@@ -158,7 +158,7 @@ func (r *Result) Sentence() string {
 	}
 	rare := 0
 	for i := range r.Unknown {
-		if r.Unknown[i].Why == whyFew {
+		if r.Unknown[i].Reason == whyFew {
 			rare++
 		}
 	}
@@ -168,7 +168,7 @@ func (r *Result) Sentence() string {
 	if rare > 0 {
 		parts = append(parts, formatCount(rare, "problem is", "problems are")+" too rare for a rule")
 	}
-	if n := r.Further; n > 0 {
+	if n := r.OmittedErrors; n > 0 {
 		parts = append(parts, formatCount(n, "error without a rule is", "errors without a rule are")+" too rare to be listed: `crowsnest discover` lists all")
 	}
 	return strings.Join(parts, "; ")

@@ -65,7 +65,7 @@ func (x *index) prepareSearch() {
 	slices.Sort(x.backward)
 }
 
-type found struct {
+type foundText struct {
 	state State
 	at    int // index of the literal that contains most of the text, or -1
 }
@@ -73,13 +73,13 @@ type found struct {
 // findText searches for a text. The text is found if one literal contains it, or if it consists
 // of parts of several literals that the program joins. Each part must then begin and end at an
 // end of a literal or at a value.
-func (x *index) findText(t run) found {
+func (x *index) findText(t run) foundText {
 	all := x.all
 	if t.fold {
 		all = x.lower
 	}
 	if i := strings.Index(all, t.text); i >= 0 && (!t.fold || len(x.lower) == len(x.all)) {
-		return found{Found, sort.SearchInts(x.starts, i+1) - 1}
+		return foundText{Found, sort.SearchInts(x.starts, i+1) - 1}
 	}
 	return x.joinPieces(t.text)
 }
@@ -137,7 +137,7 @@ func (x *index) literalWithAll(runs []run) int {
 	})
 }
 
-func (x *index) joinPieces(text string) found {
+func (x *index) joinPieces(text string) foundText {
 	n := len(text)
 	covers := make([]cover, n+1)
 	covers[0] = cover{known: true, at: -1}
@@ -189,11 +189,11 @@ func (x *index) joinPieces(text string) found {
 	c := covers[n]
 	switch total := countLetters(text); {
 	case c.lost == 0 && c.best > 0 && c.loose*5 <= total*2:
-		return found{Found, c.at}
+		return foundText{Found, c.at}
 	case c.best*2 >= total:
-		return found{InPart, c.at}
+		return foundText{InPart, c.at}
 	}
-	return found{Gone, -1}
+	return foundText{Gone, -1}
 }
 
 // firstWithPrefix returns the first sorted text that begins with the whole words, or "".

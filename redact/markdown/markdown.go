@@ -20,10 +20,10 @@ var (
 	opening = lazyre.New(`^(?:[-+=]+$|[-+=]|[0-9]+[.)])`)
 )
 
-// Inert returns text as one line without markup of Markdown or HTML, and without mentions or links on GitHub. Words
+// EscapeLine returns text as one line without markup of Markdown or HTML, and without mentions or links on GitHub. Words
 // that could act as markup become inline code, so the text reads the same in a terminal. The result must not be put
 // inside an HTML element, where Markdown has no inline code.
-func Inert(s string) string {
+func EscapeLine(s string) string {
 	var b strings.Builder
 	var code []string
 	flush := func() {

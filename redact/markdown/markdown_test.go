@@ -35,7 +35,7 @@ func TestInert(t *testing.T) {
 		`back\slash`:                                  "`back\\slash`",
 		"":                                            "",
 	} {
-		require.Equal(t, want, Inert(text), text)
+		require.Equal(t, want, EscapeLine(text), text)
 	}
 }
 
@@ -53,7 +53,7 @@ func FuzzInert(f *testing.F) {
 		"<th>": true, "</th>": true, "<td>": true, "</td>": true,
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		out := Inert(s)
+		out := EscapeLine(s)
 		require.NotContains(t, out, "\n")
 		for _, form := range []string{"%s\n", "- x: %s\n", "| a | b |\n|---|---|\n| x | %s |\n"} {
 			var html strings.Builder

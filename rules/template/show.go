@@ -41,9 +41,9 @@ const (
 	useMark            // a remediation step for the lint, in which each value is shell.Mark
 )
 
-// shown collects the values during one execution of a template. A call of Put is added to the end of every pipeline
+// shownValues collects the values during one execution of a template. A call of Put is added to the end of every pipeline
 // that depends on data.
-type shown struct {
+type shownValues struct {
 	use     use
 	w       *boundedWriter
 	neutral func(string) string
@@ -55,7 +55,7 @@ type shown struct {
 }
 
 // Gap returns the output for an `if` without output.
-func (s *shown) Gap() string {
+func (s *shownValues) Gap() string {
 	if s.use != useText {
 		return ""
 	}
@@ -67,7 +67,7 @@ func (s *shown) Gap() string {
 type unsafeValue struct{ name, text string }
 
 // Put returns the output for a value. name is the first name that the pipeline reads.
-func (s *shown) Put(name string, value any) string {
+func (s *shownValues) Put(name string, value any) string {
 	text := fmt.Sprint(value)
 	if s.use == useRaw {
 		return text
@@ -89,7 +89,7 @@ func (s *shown) Put(name string, value any) string {
 	return out
 }
 
-func (s *shown) place(name, text string) string {
+func (s *shownValues) place(name, text string) string {
 	inside, host := inURL(s.w.buf.Bytes())
 	switch strict := IsSafe(text) && !host; {
 	case text == "" && (s.use == useStep || inside):
@@ -118,13 +118,13 @@ func (t *Template) WithMarks(value string) (text string, hosts bool) {
 	for _, name := range t.vars {
 		d.Vars[name] = value
 	}
-	s := shown{use: useMark}
+	s := shownValues{use: useMark}
 	text, _ = t.execute(d, &s)
 	return text, s.hosts
 }
 
 // hiddenPlaceholder returns the placeholder that replaces an unsafe value in a command of a remediation step.
-func (s *shown) hiddenPlaceholder(name, text string) string {
+func (s *shownValues) hiddenPlaceholder(name, text string) string {
 	v := unsafeValue{name, text}
 	i := slices.Index(*s.unsafe, v)
 	if i < 0 {
@@ -216,7 +216,7 @@ func Text(summary *Template, steps []*Template, d Data, neutral func(string) str
 	var lines []string
 	var unsafe []unsafeValue
 	render := func(t *Template) string {
-		out, ok := t.execute(d, &shown{use: useStep, neutral: neutral, unsafe: &unsafe})
+		out, ok := t.execute(d, &shownValues{use: useStep, neutral: neutral, unsafe: &unsafe})
 		if !ok {
 			failed++
 		}

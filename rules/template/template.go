@@ -100,7 +100,7 @@ func (t *Template) UsesError() bool { return t.failure }
 // Execute returns the output of the template, as valid UTF-8 of at most MaxOutput bytes. Missing values are "". If a
 // function rejects its argument, the output is `<error: ...>` and ok is false.
 func (t *Template) Execute(d Data) (out string, ok bool) {
-	return t.execute(d, &shown{})
+	return t.execute(d, &shownValues{})
 }
 
 // ExecuteText returns the output of the template for people. It passes values through neutral, which must make them
@@ -109,16 +109,16 @@ func (t *Template) Execute(d Data) (out string, ok bool) {
 // its name, such as "a pod", or omitted with the brackets and quotes around it. In a template that consists only of
 // values, a missing value is "".
 func (t *Template) ExecuteText(d Data, neutral func(string) string) (out string, ok bool) {
-	return t.execute(d, &shown{use: useText, neutral: neutral})
+	return t.execute(d, &shownValues{use: useText, neutral: neutral})
 }
 
 // execution is the value that text/template receives as its data.
 type execution struct {
 	Data
-	Show *shown
+	Show *shownValues
 }
 
-func (t *Template) execute(d Data, s *shown) (out string, ok bool) {
+func (t *Template) execute(d Data, s *shownValues) (out string, ok bool) {
 	if !t.actions {
 		return t.plain, true
 	}

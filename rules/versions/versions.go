@@ -41,12 +41,12 @@ type Verified struct {
 
 // Verdict states whether the running version is among the affected versions.
 type Verdict struct {
-	Affected  string // yes, no or unknown; empty if the rule lists no versions
-	Component string // component whose version decided the result
-	Running   string // tag of the running image; empty if it is not known
-	FixedIn   string // version that fixes the failure; empty if the rule does not state it
-	Ref       string
-	Text      string // sentences for people about all compared components
+	Affected   string // yes, no or unknown; empty if the rule lists no versions
+	Component  string // component whose version decided the result
+	RunningTag string // tag of the running image; empty if it is not known
+	FixedIn    string // version that fixes the failure; empty if the rule does not state it
+	Ref        string
+	Text       string // sentences for people about all compared components
 }
 
 var (
@@ -298,7 +298,7 @@ func (a AffectedVersions) judgeTag(image, tag string) Verdict {
 }
 
 func (a AffectedVersions) newVerdict(affected, tag, text string) Verdict {
-	return Verdict{Affected: affected, Component: a.Component, Running: tag, FixedIn: a.FixedIn, Ref: a.Ref, Text: text}
+	return Verdict{Affected: affected, Component: a.Component, RunningTag: tag, FixedIn: a.FixedIn, Ref: a.Ref, Text: text}
 }
 
 func (a AffectedVersions) unknownVerdict(why string) Verdict {

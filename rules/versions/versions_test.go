@@ -83,7 +83,7 @@ func TestJudge(t *testing.T) {
 		require.Equal(t, "1.10.0", v.FixedIn)
 		require.Equal(t, "cluster-api@641f663156", v.Ref)
 		require.Contains(t, v.Text, ">=1.9.0 <1.10.0")
-		require.Equal(t, want != unknown, v.Running != "", tag)
+		require.Equal(t, want != unknown, v.RunningTag != "", tag)
 	}
 	f(":v1.9.5", yes)
 	f(":1.9.5", yes)
@@ -205,7 +205,7 @@ func FuzzJudge(f *testing.F) {
 		v := Judge([]AffectedVersions{{Component: "c", Image: "b", Versions: versions}}, image)
 		require.Contains(t, []string{yes, no, unknown}, v.Affected)
 		require.NotEmpty(t, v.Text)
-		require.Equal(t, v.Affected == unknown, v.Running == "")
+		require.Equal(t, v.Affected == unknown, v.RunningTag == "")
 	})
 }
 

@@ -30,11 +30,11 @@ func (c Config) toAlert(m sinks.Message, now, peerNow time.Time) (*models.Postab
 		return nil, err
 	}
 	now = now.UTC()
-	earliest := times.Earlier(now, peerNow.UTC())
+	earliest := times.Min(now, peerNow.UTC())
 	start := notAfter(ep.StartsAt, earliest)
-	end := times.Later(now, peerNow.UTC()).Add(c.keptFor(ep))
+	end := times.Max(now, peerNow.UTC()).Add(c.keptFor(ep))
 	if m.Resolved {
-		end = times.Later(notAfter(ep.EndsAt, earliest), start)
+		end = times.Max(notAfter(ep.EndsAt, earliest), start)
 	}
 	return &models.PostableAlert{
 		StartsAt:    strfmt.DateTime(start),
@@ -104,5 +104,5 @@ func labelText(s string) string {
 			return r
 		}, s)
 	}
-	return redact.Inert(s)
+	return redact.DefuseLinks(s)
 }

@@ -91,7 +91,7 @@ func (c *client) postOnce(ctx context.Context, body []byte) answer {
 	if err != nil {
 		return answer{Answer: delivery.Answer{Reason: delivery.ReasonConfig, Err: err}}
 	}
-	a, code, header := delivery.Post(ctx, h, delivery.Target{Address: c.base + "/api/v2/alerts", Key: "urls", MaxWait: maxRetry, Kind: "Alertmanager", Own: delivery.IsJSONOrEmpty}, body)
+	a, code, header := delivery.Post(ctx, h, delivery.Target{Address: c.base + "/api/v2/alerts", Key: "urls", MaxWait: maxRetry, Kind: "Alertmanager", IsReceiver: delivery.IsJSONOrEmpty}, body)
 	a.Code = code
 	date, _ := http.ParseTime(header.Get("Date"))
 	return answer{a, date}

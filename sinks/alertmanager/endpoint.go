@@ -77,7 +77,7 @@ func newEndpoint(name string, s *Sink, opt Options) *endpoint {
 		},
 		FirstRetry: firstRetry, MaxRetry: slowRetry, ProbeItems: probeAlerts, Canary: true, StaleFor: staleFor,
 		Mu: e.mu, Answers: s.Deliveries,
-		Hooks:   delivery.Hooks{Prepare: e.makeClient, Check: e.checkReady, Delivered: e.repeatIfChanged, Recovered: func() { s.retryOthers(e) }, Began: s.observeLatency},
+		Hooks:   delivery.Hooks{Prepare: e.makeClient, Check: e.checkReady, Delivered: e.repeatIfChanged, Recovered: func() { s.retryOthers(e) }, OnFirstAccepted: s.observeLatency},
 		Options: opt,
 	}, e)
 	return e
@@ -151,7 +151,7 @@ func (e *endpoint) checkReady(ctx context.Context, msgs []sinks.Message, drainin
 	case e.waitSettled():
 		return delivery.Stop
 	case restarted:
-		return delivery.Again
+		return delivery.Recheck
 	}
 	return delivery.Send
 }

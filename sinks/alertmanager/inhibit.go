@@ -52,7 +52,7 @@ func markSymptom(ep *episodes.Episode, cause rules.Severity) (episodes.Episode, 
 	labels[rules.LabelCauseSeverity] = string(cause)
 	m := episodes.Episode{
 		Fingerprint: episodes.FingerprintOf(labels), Alert: rules.CauseKnown, State: episodes.StateDropped,
-		Labels: labels, StartsAt: ep.StartsAt, LastSeen: ep.StartsAt, Party: ep.Party,
+		Labels: labels, StartsAt: ep.StartsAt, LastSeen: ep.StartsAt, Tenant: ep.Tenant,
 	}
 	if ep.State == episodes.StateFiring && ep.Inhibit && ep.Cause != nil && ep.Cause.Severity == string(cause) && cause.Covers(rules.Severity(ep.Labels["severity"])) {
 		m.State, m.FiredAt = episodes.StateFiring, ep.FiredAt

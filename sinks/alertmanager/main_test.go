@@ -142,7 +142,7 @@ func fire(name string) episodes.Episode {
 	}
 	now := time.Now()
 	return episodes.Episode{
-		Fingerprint: fp, Alert: name, State: episodes.StateFiring, StartsAt: now, FiredAt: now, LastSeen: now, Written: now,
+		Fingerprint: fp, Alert: name, State: episodes.StateFiring, StartsAt: now, FiredAt: now, LastSeen: now, EventTime: now,
 		Labels:      map[string]string{"alertname": name, "severity": "warning", "resolves": "clear", "namespace": "default"},
 		Annotations: map[string]string{"summary": "something of " + name},
 		Count:       1, Line: "a line",

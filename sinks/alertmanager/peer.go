@@ -3,24 +3,24 @@ package alertmanager
 import "time"
 
 const (
-	// agree is the difference up to which two clocks count as equal. A Date header has a
+	// clockTolerance is the difference up to which two clocks count as equal. A Date header has a
 	// resolution of one second.
-	agree = 2 * time.Second
-	// differ is the change in the estimate of a peer's clock from which on all messages are
+	clockTolerance = 2 * time.Second
+	// minClockChange is the change in the estimate of a peer's clock from which on all messages are
 	// sent again.
-	differ = 30 * time.Second
-	// believable is the largest offset of a peer's clock that is believed. A clock may well be
+	minClockChange = 30 * time.Second
+	// maxClockOffset is the largest offset of a peer's clock that is believed. A clock may well be
 	// wrong by days, but a Date header of another century does not show a clock.
-	believable = 10 * 365 * 24 * time.Hour
+	maxClockOffset = 10 * 365 * 24 * time.Hour
 )
 
 // peer is an estimate of an Alertmanager's clock. An Alertmanager compares an alert's times
 // with its own clock. An alert whose end has passed is resolved, and one whose end is in the
 // future is firing.
 type peer struct {
-	date time.Time     // date of the last response; zero if no response had one
-	read time.Time     // time at which that response arrived, by our monotonic clock
-	took time.Duration // duration of the request; date may be too old by this time
+	date   time.Time     // date of the last response; zero if no response had one
+	readAt time.Time     // time at which that response arrived, by our monotonic clock
+	took   time.Duration // duration of the request; date may be too old by this time
 }
 
 // peerTime returns the time on the peer's clock when our clock is at now. It returns now if
@@ -31,8 +31,8 @@ func (p peer) peerTime(now time.Time) time.Time {
 	if p.date.IsZero() {
 		return now
 	}
-	t := p.date.Add(now.Sub(p.read))
-	if ahead := t.Sub(now); ahead < agree && ahead > -agree-p.took || ahead.Abs() > believable {
+	t := p.date.Add(now.Sub(p.readAt))
+	if ahead := t.Sub(now); ahead < clockTolerance && ahead > -clockTolerance-p.took || ahead.Abs() > maxClockOffset {
 		return now
 	}
 	return t
@@ -45,8 +45,8 @@ func (e *endpoint) recordDate(date, asked, now time.Time) {
 		return
 	}
 	before := e.peer.peerTime(now)
-	e.peer = peer{date: date, read: now, took: max(0, now.Sub(asked))}
-	e.changed = e.changed || e.peer.peerTime(now).Sub(before).Abs() >= differ
+	e.peer = peer{date: date, readAt: now, took: max(0, now.Sub(asked))}
+	e.changed = e.changed || e.peer.peerTime(now).Sub(before).Abs() >= minClockChange
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.skew = date.Sub(now).Round(time.Second)

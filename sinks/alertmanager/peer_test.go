@@ -33,7 +33,7 @@ func TestPeerClock(t *testing.T) {
 			b.notify(ep)
 			b.pass(time.Second) // the first request found out
 			from := len(am.Accepted("A"))
-			if skew.Abs() >= differ {
+			if skew.Abs() >= minClockChange {
 				require.Equal(t, 2, from, "told again at once")
 				require.True(t, open(am.Accepted("A")[1], skew))
 			}
@@ -75,7 +75,7 @@ func TestPeerAt(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	f := func(ahead, want time.Duration) {
 		t.Helper()
-		p := peer{date: now.Add(ahead), read: now}
+		p := peer{date: now.Add(ahead), readAt: now}
 		require.Equal(t, now.Add(want), p.peerTime(now))
 		require.Equal(t, now.Add(want+time.Minute), p.peerTime(now.Add(time.Minute)))
 	}
@@ -91,11 +91,11 @@ func TestPeerAt(t *testing.T) {
 	require.Equal(t, now, peer{}.peerTime(now))
 
 	// A slow answer has an old date.
-	slow := peer{date: now.Add(-4 * time.Second), read: now, took: 3 * time.Second}
+	slow := peer{date: now.Add(-4 * time.Second), readAt: now, took: 3 * time.Second}
 	require.Equal(t, now, slow.peerTime(now))
 	slow.took = time.Second
 	require.Equal(t, now.Add(-4*time.Second), slow.peerTime(now))
-	require.Equal(t, now.Add(4*time.Second), peer{date: now.Add(4 * time.Second), read: now, took: 3 * time.Second}.peerTime(now))
+	require.Equal(t, now.Add(4*time.Second), peer{date: now.Add(4 * time.Second), readAt: now, took: 3 * time.Second}.peerTime(now))
 }
 
 // A slow answer is not mistaken for a clock difference: an alert keeps its start when it is

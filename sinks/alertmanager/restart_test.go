@@ -213,9 +213,9 @@ func TestEndpointAdded(t *testing.T) {
 // One accepted end counts, in any order.
 func TestMarksForNewEndpoint(t *testing.T) {
 	at := time.Now()
-	told := sinks.Mark{Fingerprint: "0000000000000001", StartsAt: at, Over: true, Accepted: at, Ended: at}
-	untold := sinks.Mark{Fingerprint: told.Fingerprint, StartsAt: at, Over: true, Accepted: at}
-	open := sinks.Mark{Fingerprint: "0000000000000002", StartsAt: at, Accepted: at}
+	told := sinks.Mark{Fingerprint: "0000000000000001", StartsAt: at, IsEnded: true, AcceptedAt: at, EndedAt: at}
+	untold := sinks.Mark{Fingerprint: told.Fingerprint, StartsAt: at, IsEnded: true, AcceptedAt: at}
+	open := sinks.Mark{Fingerprint: "0000000000000002", StartsAt: at, AcceptedAt: at}
 	for range 50 {
 		got := forNew(map[string][]sinks.Mark{"a": {told, open}, "b": {untold}, "c": {untold}})
 		require.Equal(t, []sinks.Mark{told}, got)
@@ -276,7 +276,7 @@ func TestAnswers(t *testing.T) {
 		d := b.sink.Answers(ep.Fingerprint)
 		slices.SortFunc(d, func(a, b sinks.Delivery) int { return strings.Compare(a.Endpoint, b.Endpoint) })
 		require.Len(t, d, 2)
-		require.Equal(t, sinks.Delivery{Endpoint: "http://am-0:9093", Time: time.Now(), Last: time.Now(), Times: 1, Code: 200}, d[0])
+		require.Equal(t, sinks.Delivery{Endpoint: "http://am-0:9093", Time: time.Now(), LastAt: time.Now(), Times: 1, Code: 200}, d[0])
 		require.Equal(t, 500, d[1].Code)
 		require.Equal(t, "status 500: Internal Server Error", d[1].Error)
 		require.Empty(t, b.sink.Answers(1))

@@ -29,7 +29,7 @@ type saved struct {
 func (s *Sink) Export() ([]byte, error) {
 	now := s.now()
 	out := saved{Version: savedVersion, Endpoints: map[string][]sinks.Mark{}, Members: map[string]member{}}
-	ended := map[string]sinks.Ended{}
+	ended := map[string]sinks.EndedEpisode{}
 	s.shared.Lock()
 	for _, e := range s.endpoints {
 		st := e.State().Export(now)
@@ -80,7 +80,7 @@ func (s *Sink) Import(data []byte) error {
 	defer s.mu.Unlock()
 	for _, marks := range in.Endpoints {
 		for _, m := range marks {
-			if fp, err := strconv.ParseUint(m.Fingerprint, 16, 64); err == nil && !m.Accepted.IsZero() {
+			if fp, err := strconv.ParseUint(m.Fingerprint, 16, 64); err == nil && !m.AcceptedAt.IsZero() {
 				s.reported.Add(episodes.Fingerprint(fp), m.StartsAt)
 			}
 		}
@@ -96,15 +96,15 @@ func forNew(others map[string][]sinks.Mark) []sinks.Mark {
 	over := map[string]sinks.Mark{}
 	for _, marks := range others {
 		for _, m := range marks {
-			if old, ok := over[m.Fingerprint]; m.Over && (!ok || old.Ended.Before(m.Ended)) {
+			if old, ok := over[m.Fingerprint]; m.IsEnded && (!ok || old.EndedAt.Before(m.EndedAt)) {
 				over[m.Fingerprint] = m
 			}
 		}
 	}
 	out := make([]sinks.Mark, 0, len(over))
 	for _, m := range over {
-		if m.Ended.IsZero() {
-			m.Accepted, m.Sent = time.Time{}, time.Time{}
+		if m.EndedAt.IsZero() {
+			m.AcceptedAt, m.SentAt = time.Time{}, time.Time{}
 		}
 		out = append(out, m)
 	}

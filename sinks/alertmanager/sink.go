@@ -121,8 +121,8 @@ func (s *Sink) observeLatency(eps []episodes.Episode) {
 	var latencies []time.Duration
 	s.mu.Lock()
 	for _, ep := range eps {
-		if starts, _ := s.reported.Get(ep.Fingerprint); !ep.Written.IsZero() && !starts.Equal(ep.StartsAt) {
-			latencies = append(latencies, max(now.Sub(ep.Written), 0))
+		if starts, _ := s.reported.Get(ep.Fingerprint); !ep.EventTime.IsZero() && !starts.Equal(ep.StartsAt) {
+			latencies = append(latencies, max(now.Sub(ep.EventTime), 0))
 		}
 		s.reported.Add(ep.Fingerprint, ep.StartsAt)
 	}

@@ -20,7 +20,7 @@ func TestAlertIsToldUntilItsEnd(t *testing.T) {
 	inBubble(t, 2, func(b *bench) {
 		began := time.Now()
 		ep := fire("A")
-		ep.Written = began.Add(-300 * time.Millisecond)
+		ep.EventTime = began.Add(-300 * time.Millisecond)
 		b.notify(ep)
 		for _, am := range b.ams {
 			w := am.Accepted("A")

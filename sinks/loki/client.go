@@ -101,8 +101,8 @@ func (p *pusher) push(ctx context.Context, entries []entry) delivery.Answer {
 type outcome struct {
 	log zerolog.Logger
 
-	mu  sync.Mutex
-	got delivery.Answer
+	mu     sync.Mutex
+	result delivery.Answer
 }
 
 // Log implements the go-kit logger that the library uses.
@@ -132,11 +132,11 @@ func (o *outcome) Log(keyvals ...any) error {
 func (o *outcome) setAnswer(a delivery.Answer) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.got = a
+	o.result = a
 }
 
 func (o *outcome) answer() delivery.Answer {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.got
+	return o.result
 }

@@ -27,7 +27,7 @@ func events(l *servers.LokiServer, tenant, selector string) map[string]string {
 
 func over(ep episodes.Episode) episodes.Episode {
 	ep.State, ep.Reason = episodes.StateResolved, episodes.ReasonClear
-	ep.EndsAt, ep.Concluded = time.Now(), time.Now()
+	ep.EndsAt, ep.ConcludedAt = time.Now(), time.Now()
 	return ep
 }
 

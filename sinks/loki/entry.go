@@ -101,7 +101,7 @@ func (c Config) summarize(m sinks.Message, labels map[string]string) (summary, t
 	}
 	switch {
 	case m.Resolved:
-		s.Reason, s.EndsAt, at = string(ep.Reason), ep.EndsAt.UTC(), cmp.Or(ep.Concluded, ep.EndsAt)
+		s.Reason, s.EndsAt, at = string(ep.Reason), ep.EndsAt.UTC(), cmp.Or(ep.ConcludedAt, ep.EndsAt)
 	case !m.New:
 		at = cmp.Or(ep.LastSeen, ep.FiredAt)
 	}

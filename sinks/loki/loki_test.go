@@ -112,7 +112,7 @@ var (
 
 func ended(ep episodes.Episode) episodes.Episode {
 	ep.State, ep.Reason = episodes.StateResolved, episodes.ReasonClear
-	ep.EndsAt, ep.Concluded = now.Add(-500*time.Millisecond), now
+	ep.EndsAt, ep.ConcludedAt = now.Add(-500*time.Millisecond), now
 	return ep
 }
 

@@ -81,7 +81,7 @@ func (r *receiver) probeReceiver(ctx context.Context) delivery.Answer {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	to := delivery.Target{Address: r.cfg.URL + pushPath, Key: "url", Kind: "Loki", Own: delivery.IsJSONOrEmpty}
+	to := delivery.Target{Address: r.cfg.URL + pushPath, Key: "url", Kind: "Loki", IsReceiver: delivery.IsJSONOrEmpty}
 	a, code, _ := delivery.Post(ctx, client, to, []byte(`{"streams":[]}`))
 	if a.Reason == delivery.ReasonForeign {
 		return a

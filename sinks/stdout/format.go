@@ -44,7 +44,7 @@ func newRecord(ep episodes.Episode, resolved bool, now time.Time) Record {
 		Time: now.UTC(), Status: "firing", Alertname: redact.Sanitise(ep.Alert),
 		Severity: redact.Sanitise(ep.Labels["severity"]), Labels: mapped(ep.Labels, redact.Sanitise), Annotations: mapped(ep.Annotations, delivery.CleanLines),
 		StartsAt: ep.StartsAt.UTC(), LastSeen: ep.LastSeen.UTC(), Count: ep.Count,
-		Line: string(redact.Sanitise(ep.Line)), FirstLine: string(redact.Sanitise(ep.First)),
+		Line: string(redact.Sanitise(ep.Line)), FirstLine: string(redact.Sanitise(ep.FirstLine)),
 		Fingerprint: ep.Fingerprint.String(), Overflow: ep.Overflow,
 	}
 	if resolved {

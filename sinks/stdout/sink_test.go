@@ -41,7 +41,7 @@ func episode() episodes.Episode {
 			"runbook_url": "https://example.test/r", "affected": "yes: vcluster 0.22.1", "fixed_in": "0.22.6",
 		},
 		StartsAt: t0, FiredAt: t0.Add(2 * time.Minute), LastSeen: t0.Add(time.Minute), Count: 3,
-		Line: "E1120 leaderelection lost", First: "E1120 first",
+		Line: "E1120 leaderelection lost", FirstLine: "E1120 first",
 	}
 }
 

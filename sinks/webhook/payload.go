@@ -63,7 +63,7 @@ func (c Config) newAlert(m sinks.Message) (Alert, error) {
 		Status: statusFiring, Event: delivery.Event(m),
 		Labels: delivery.Labels(ep.Labels, c.ExternalLabels), Annotations: delivery.Annotations(ep.Annotations),
 		StartsAt: ep.StartsAt.UTC(), Fingerprint: ep.Fingerprint.String(), Pack: delivery.Pack(ep), Count: ep.Count,
-		LastSeen: cmp.Or(ep.LastSeen, ep.StartsAt).UTC(), Line: delivery.Line(ep.Line), FirstLine: delivery.Line(ep.First),
+		LastSeen: cmp.Or(ep.LastSeen, ep.StartsAt).UTC(), Line: delivery.Line(ep.Line), FirstLine: delivery.Line(ep.FirstLine),
 		GeneratorURL: delivery.Link(c.ExternalURL, ep.Fingerprint),
 	}
 	if m.Resolved {

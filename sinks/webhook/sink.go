@@ -83,7 +83,7 @@ func (r *receiver) Deliver(ctx context.Context, alerts []Alert) delivery.Answer 
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	a, _, _ := delivery.Post(ctx, client, delivery.Target{Address: u.String(), Key: "url", MaxWait: maxWait, Kind: "a webhook", Own: isNoPage}, body)
+	a, _, _ := delivery.Post(ctx, client, delivery.Target{Address: u.String(), Key: "url", MaxWait: maxWait, Kind: "a webhook", IsReceiver: isNoPage}, body)
 	return a
 }
 

@@ -40,7 +40,7 @@ var (
 		Labels:      map[string]string{"alertname": "ControllerLeaseLost", "severity": "critical", "resolves": "clear", "namespace": "team-a", "pod": "a-0"},
 		Annotations: map[string]string{"summary": "team-a/a-0 lost its lease and has not acquired it again"},
 		StartsAt:    now.Add(-2 * time.Minute), FiredAt: now.Add(-time.Minute), LastSeen: now.Add(-time.Second), Count: 3,
-		Line: "E1120 11:59:59.000000 1 main.go:1] leaderelection lost", First: "E1120 11:58:00.000000 1 main.go:1] leaderelection lost",
+		Line: "E1120 11:59:59.000000 1 main.go:1] leaderelection lost", FirstLine: "E1120 11:58:00.000000 1 main.go:1] leaderelection lost",
 	}
 	config = Config{URL: "https://hook.example/secret", ExternalLabels: map[string]string{"cluster": "prod-1"}, ExternalURL: "https://crowsnest.example.org/"}
 )

@@ -69,7 +69,7 @@ func eachEntry(r io.ReaderAt, into *RecordedFile, f func(*lines, *journalfile.En
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.As(err, &d):
-			into.Damaged += d.Lost
+			into.Damaged += d.LostEntries
 			continue
 		}
 		if l.readFields(file, &e); l.message == nil && l.damaged {

@@ -12,18 +12,18 @@ import (
 // finds every earlier entry. If the number of an entry is still missing after this round, no
 // file has the entry.
 type sequence struct {
-	Dir   string `json:"dir"`   // directory of the newest file of the sequence
-	Done  uint64 `json:"done"`  // number up to which every entry was read or lost
-	Goal  uint64 `json:"goal"`  // newest number when the current round over all files began
-	Below uint64 `json:"below"` // number of entries in (Done, Goal] that were read
-	Above uint64 `json:"above"` // number of entries after Goal that were read
-	Last  uint64 `json:"last"`  // newest number that was read
+	Dir           string `json:"dir"`   // directory of the newest file of the sequence
+	DoneUpTo      uint64 `json:"done"`  // number up to which every entry was read or lost
+	Goal          uint64 `json:"goal"`  // newest number when the current round over all files began
+	ReadBelowGoal uint64 `json:"below"` // number of entries in (Done, Goal] that were read
+	ReadAboveGoal uint64 `json:"above"` // number of entries after Goal that were read
+	LastRead      uint64 `json:"last"`  // newest number that was read
 	// Fresh is set until all files were read once. Before that it is unknown which entries are
 	// missing.
 	Fresh bool `json:"fresh,omitempty"`
-	// From is the time of the oldest entry to read while Fresh is set, in microseconds since
+	// StartTime is the time of the oldest entry to read while Fresh is set, in microseconds since
 	// 1970. Zero means that all entries are read.
-	From uint64 `json:"from,omitempty"`
+	StartTime uint64 `json:"from,omitempty"`
 	// Boot, Monotonic and Realtime are the boot ID and the times of the newest entry.
 	Boot      journalfile.ID `json:"boot"`
 	Monotonic uint64         `json:"monotonic"`
@@ -34,7 +34,7 @@ type sequence struct {
 
 func (q *sequence) countEntry(e *journalfile.Entry) {
 	q.count(e.Seq, 1)
-	q.Last = max(q.Last, e.Seq)
+	q.LastRead = max(q.LastRead, e.Seq)
 	if e.Boot != q.Boot || e.Monotonic > q.Monotonic {
 		q.Boot, q.Monotonic = e.Boot, e.Monotonic
 	}
@@ -44,24 +44,24 @@ func (q *sequence) countEntry(e *journalfile.Entry) {
 // count counts n entries that were read or lost. Their numbers are close to seq.
 func (q *sequence) count(seq, n uint64) {
 	switch {
-	case seq <= q.Done && !q.Fresh:
+	case seq <= q.DoneUpTo && !q.Fresh:
 	case seq <= q.Goal:
-		q.Below += n
+		q.ReadBelowGoal += n
 	default:
-		q.Above += n
+		q.ReadAboveGoal += n
 	}
 }
 
 // endRound ends a round, in which all files were read. It returns the number of missing
 // entries.
 func (q *sequence) endRound() (missing uint64) {
-	if expected := q.Goal - q.Done; !q.Fresh && expected > q.Below {
-		missing = expected - q.Below
+	if expected := q.Goal - q.DoneUpTo; !q.Fresh && expected > q.ReadBelowGoal {
+		missing = expected - q.ReadBelowGoal
 	}
 	if q.Fresh {
-		q.Fresh, q.From, q.Goal, q.Above = false, 0, q.Last, 0
+		q.Fresh, q.StartTime, q.Goal, q.ReadAboveGoal = false, 0, q.LastRead, 0
 	}
-	q.Done, q.Goal, q.Below, q.Above = q.Goal, q.Last, q.Above, 0
+	q.DoneUpTo, q.Goal, q.ReadBelowGoal, q.ReadAboveGoal = q.Goal, q.LastRead, q.ReadAboveGoal, 0
 	return missing
 }
 
@@ -80,7 +80,7 @@ func pairTwins(all map[journalfile.ID]*sequence) {
 	for _, q := range all {
 		q.twins = q.twins[:0]
 		for _, other := range all {
-			if other != q && other.Dir != q.Dir && filepath.Base(other.Dir) == filepath.Base(q.Dir) && other.Last > 0 {
+			if other != q && other.Dir != q.Dir && filepath.Base(other.Dir) == filepath.Base(q.Dir) && other.LastRead > 0 {
 				q.twins = append(q.twins, other)
 			}
 		}

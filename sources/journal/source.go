@@ -48,7 +48,7 @@ type Source struct {
 	// The following fields are used only by Run.
 	pipe    sources.Pipeline
 	files   map[journalfile.ID]*file
-	refused map[string][]sources.Unread // files that cannot be read, by folder
+	refused map[string][]sources.UnreadLog // files that cannot be read, by folder
 	open    int
 	young   bool   // whether journald is just creating a file
 	waiting string // path of a file whose newest entry cannot be read yet
@@ -76,7 +76,7 @@ func New(cfg Config) *Source {
 		cfg.Clock = time.Now
 	}
 	s := &Source{
-		cfg: cfg, files: map[journalfile.ID]*file{}, refused: map[string][]sources.Unread{},
+		cfg: cfg, files: map[journalfile.ID]*file{}, refused: map[string][]sources.UnreadLog{},
 		sequences: map[journalfile.ID]*sequence{}, places: map[journalfile.ID]uint64{},
 		status: sources.Status{
 			Name: cfg.Name, Errors: map[string]int64{errorRead: 0, lostVacuumed: 0, lostDamaged: 0}, Losses: map[string]sources.Loss{},
@@ -134,7 +134,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 		err = fmt.Errorf("version %d is unknown", in.Version)
 	}
 	for _, q := range in.Sequences {
-		if err == nil && (q == nil || q.Goal < q.Done || q.Last < q.Goal) {
+		if err == nil && (q == nil || q.Goal < q.DoneUpTo || q.LastRead < q.Goal) {
 			err = errors.New("the saved position in a sequence of journal entries is invalid")
 		}
 	}
@@ -148,7 +148,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 	maps.Copy(s.places, in.Places)
 	for _, reason := range []string{lostVacuumed, lostDamaged} {
 		if l, ok := in.Losses[reason]; ok {
-			l.At = times.Earlier(l.At, s.cfg.Clock())
+			l.Time = times.Min(l.Time, s.cfg.Clock())
 			s.status.Losses[reason] = l
 		}
 	}
@@ -180,7 +180,7 @@ func (s *Source) updateStatus(f func(*sources.Status)) {
 func (s *Source) countLost(reason string, n uint64, where string) {
 	count := int64(min(n, 1<<40)) //nolint:gosec // the value is bounded
 	s.status.Errors[reason] += count
-	s.status.Losses[reason] = sources.Loss{Count: s.status.Losses[reason].Count + count, At: s.cfg.Clock().UTC(), Path: where}
+	s.status.Losses[reason] = sources.Loss{Count: s.status.Losses[reason].Count + count, Time: s.cfg.Clock().UTC(), Path: where}
 }
 
 // Run reads until ctx ends.
@@ -302,8 +302,8 @@ type root struct {
 
 type finding struct {
 	folders int
-	unread  []sources.Unread // files that cannot be read
-	err     error            // error of a directory, or of a file to which journald writes
+	unread  []sources.UnreadLog // files that cannot be read
+	err     error               // error of a directory, or of a file to which journald writes
 }
 
 // findFiles looks for new, renamed and removed files. A missing directory counts as empty.
@@ -356,7 +356,7 @@ func (s *Source) findBelow(r *root, now time.Time, out *finding) error {
 		for _, u := range s.refused[key] {
 			out.unread = append(out.unread, u)
 			if u.Holds && out.err == nil { // the status page shows the other errors too
-				out.err = errors.New(u.Why)
+				out.err = errors.New(u.Reason)
 			}
 		}
 	}
@@ -384,7 +384,7 @@ func (s *Source) forgetFolder(folder string) {
 }
 
 // findInFolder handles a folder whose listing changed. It returns the files that cannot be read.
-func (s *Source) findInFolder(d *logdir.Dir, r *root, folder string, entries []logdir.Entry, now time.Time) (unread []sources.Unread) {
+func (s *Source) findInFolder(d *logdir.Dir, r *root, folder string, entries []logdir.Entry, now time.Time) (unread []sources.UnreadLog) {
 	dir := path.Join(r.dir.Path, folder)
 	since := map[string]time.Time{}
 	for _, u := range s.refused[dir] {
@@ -405,7 +405,7 @@ func (s *Source) findInFolder(d *logdir.Dir, r *root, folder string, entries []l
 			// An archived file with a damaged header stays unreadable, so decisions need not
 			// wait for it.
 			holds := !isArchivedName(e.Name) || !errors.Is(err, journalfile.ErrFormat)
-			unread = append(unread, sources.Unread{Path: path.Join(dir, e.Name), Why: explainError(err, info).Error(), Since: at, Holds: holds})
+			unread = append(unread, sources.UnreadLog{Path: path.Join(dir, e.Name), Reason: explainError(err, info).Error(), Since: at, Holds: holds})
 		}
 	}
 	return unread
@@ -469,7 +469,7 @@ func (s *Source) startFile(f *file) {
 	if q == nil {
 		q = &sequence{Fresh: true}
 		if !s.begun {
-			q.From = unixMicros(s.cfg.Clock().Add(-s.cfg.LookBack))
+			q.StartTime = unixMicros(s.cfg.Clock().Add(-s.cfg.LookBack))
 		}
 		s.sequences[h.Seqnum] = q
 	}
@@ -483,10 +483,10 @@ func (s *Source) startFile(f *file) {
 		f.last = place
 		f.r.Seek(func(e *journalfile.Entry) bool { return e.Seq > place })
 	case !q.Fresh:
-		f.last = q.Done
-		f.r.Seek(func(e *journalfile.Entry) bool { return e.Seq > q.Done })
-	case q.From > 0:
-		f.r.Seek(func(e *journalfile.Entry) bool { return e.Realtime >= q.From })
+		f.last = q.DoneUpTo
+		f.r.Seek(func(e *journalfile.Entry) bool { return e.Seq > q.DoneUpTo })
+	case q.StartTime > 0:
+		f.r.Seek(func(e *journalfile.Entry) bool { return e.Realtime >= q.StartTime })
 	}
 	f.r.Release()
 	s.files[f.id] = f
@@ -548,7 +548,7 @@ func (s *Source) readNext(f *file) {
 			break
 		}
 		s.mu.Lock()
-		n := d.Lost
+		n := d.LostEntries
 		if tail := f.r.Header().TailSeq; n > 1 && tail >= f.last {
 			n = min(n, tail-f.last+1) // a damaged header may state any number
 		}
@@ -635,7 +635,7 @@ func (s *Source) dropUnneeded(proved bool) {
 	for id, place := range s.places {
 		// A file without a saved position is read from the first entry after Done, so this
 		// file needs no position.
-		if f := s.files[id]; f == nil || f != nil && f.f == nil && !f.seq.Fresh && place <= f.seq.Done {
+		if f := s.files[id]; f == nil || f != nil && f.f == nil && !f.seq.Fresh && place <= f.seq.DoneUpTo {
 			delete(s.places, id)
 		}
 	}

@@ -304,7 +304,7 @@ func TestDamagedFiles(t *testing.T) {
 	require.Equal(t, int64(1), st.Losses[lostDamaged].Count)
 	require.Zero(t, st.Errors[lostVacuumed])
 	require.Len(t, st.Unread, 2)
-	require.Contains(t, st.Unread[0].Why, "not a readable journal file: it has only 21 bytes")
+	require.Contains(t, st.Unread[0].Reason, "not a readable journal file: it has only 21 bytes")
 	require.False(t, st.Unread[0].Holds)
 	l.round()
 	require.Equal(t, int64(1), l.src.Status().Losses[lostDamaged].Count)

@@ -97,7 +97,7 @@ func New(cfg Config) *Source {
 	s.Tailer = tail.New(tail.Config{
 		Source: cmp.Or(cfg.Name, "kubelet"), Clock: cfg.Clock, LookBack: cfg.LookBack, MaxOpen: cfg.MaxOpenFiles,
 		Poll: cfg.PollInterval, NoWatch: cfg.NoWatch, OneName: true, Framed: true,
-	}, tail.Finder{Root: filepath.Clean(cfg.Dir), Find: s.findStreams, Known: cfg.SelfFolder != "", Empty: s.whyEmpty})
+	}, tail.Finder{Root: filepath.Clean(cfg.Dir), Find: s.findStreams, ChecksRoot: cfg.SelfFolder != "", Empty: s.whyEmpty})
 	return s
 }
 

@@ -235,7 +235,7 @@ func TestOneOfMany(t *testing.T) {
 				require.Equal(b, many, st.Logs)
 				require.Len(b, st.Unread, 1)
 				require.Equal(b, name, st.Unread[0].Name)
-				require.NotEmpty(b, st.Unread[0].Why)
+				require.NotEmpty(b, st.Unread[0].Reason)
 				b.pass(30 * time.Second)
 			}
 			b.api.breaks(nil)

@@ -114,7 +114,7 @@ func (r *reader) follow(ctx context.Context, c container) (fresh int, err error)
 		since, read = pos.resumeTime(), min(pos.Newest, pos.Last)
 	}
 	pos.connect(read)
-	l := newLines(&pos.recent)
+	l := newLines(&pos.logProgress)
 	l.live = true
 	unread := pos.Unread && pos.ID == c.id
 	st.mu.Unlock()
@@ -147,7 +147,7 @@ func (r *reader) readPrevious(ctx context.Context, c container) error {
 	st := r.st
 	st.mu.Lock()
 	plan := st.pos.planRequest(c, st.from)
-	l := newLines(&st.pos.recent)
+	l := newLines(&st.pos.logProgress)
 	st.mu.Unlock()
 	if plan.read {
 		if plan.marked {

@@ -24,7 +24,7 @@ const (
 type lines struct {
 	// overlapCount is the number of times that each line is still expected again. It is nil if
 	// no repetitions are expected.
-	overlapCount map[seen]int
+	overlapCount map[seenLine]int
 	floor        int64 // time before which all lines were read
 	atFloor      int   // number of lines at exactly floor that were read
 	passed       int64 // time of a line after which no more repetitions are expected
@@ -33,8 +33,8 @@ type lines struct {
 	rest []byte // start of an incomplete line, at most keepLine bytes
 	size int64  // size of the incomplete line, including the part that is not kept
 
-	block []byte // new lines in the format of a container runtime
-	fresh []seen // identities of the lines in block, by which repetitions are recognised
+	block []byte     // new lines in the format of a container runtime
+	fresh []seenLine // identities of the lines in block, by which repetitions are recognised
 	// stray is the first line without a timestamp since the last check. Lines of a log have a
 	// timestamp, so this line is a message of the kubelet or the API server.
 	stray  string
@@ -43,11 +43,11 @@ type lines struct {
 }
 
 // newLines returns lines for a request that continues after the lines in r.
-func newLines(r *recent) *lines {
+func newLines(r *logProgress) *lines {
 	if r.Newest == 0 {
 		return &lines{}
 	}
-	l := &lines{overlapCount: map[seen]int{}, floor: r.Floor, atFloor: r.AtFloor, passed: max(r.Newest, r.Last) + int64(overlap)}
+	l := &lines{overlapCount: map[seenLine]int{}, floor: r.Floor, atFloor: r.AtFloor, passed: max(r.Newest, r.Last) + int64(overlap)}
 	for _, line := range r.Lines[r.head:] {
 		l.overlapCount[line]++
 	}
@@ -109,7 +109,7 @@ func (l *lines) addLine(b []byte, size int64) {
 		l.strays++
 		return
 	}
-	key := seen{at: at, hash: uint32(xxhash.Sum64(b)) ^ uint32(size)}
+	key := seenLine{at: at, hash: uint32(xxhash.Sum64(b)) ^ uint32(size)}
 	if l.isRepeated(key) {
 		return
 	}
@@ -119,7 +119,7 @@ func (l *lines) addLine(b []byte, size int64) {
 	l.fresh = append(l.fresh, key)
 }
 
-func (l *lines) isRepeated(key seen) bool {
+func (l *lines) isRepeated(key seenLine) bool {
 	if l.overlapCount == nil {
 		return false
 	}

@@ -89,7 +89,7 @@ func TestRepeats(t *testing.T) {
 			at = at.Add(time.Duration(rapid.SampledFrom([]int{0, 0, 1, 7, 100, 900, -3}).Draw(t, "step")) * time.Millisecond)
 			all = append(all, at.Format(time.RFC3339Nano)+" "+rapid.SampledFrom([]string{"a", "b"}).Draw(t, "text"))
 		}
-		var r recent
+		var r logProgress
 		var got []string
 		read := 0
 		for read < len(all) {
@@ -114,7 +114,7 @@ func TestRepeats(t *testing.T) {
 			if rapid.Bool().Draw(t, "restart") {
 				saved, err := json.Marshal(r.trimmed())
 				require.NoError(t, err)
-				r = recent{}
+				r = logProgress{}
 				require.NoError(t, json.Unmarshal(saved, &r))
 			}
 		}
@@ -135,7 +135,7 @@ func FuzzLines(f *testing.F) {
 		require.Equal(t, string(whole.block), string(l.block))
 		require.Equal(t, whole.fresh, l.fresh)
 		require.Equal(t, len(l.fresh), bytes.Count(l.block, []byte("\n")))
-		var r recent
+		var r logProgress
 		for _, key := range l.fresh {
 			r.add(key)
 		}
@@ -151,16 +151,16 @@ func FuzzLines(f *testing.F) {
 }
 
 func TestRecentIsBounded(t *testing.T) {
-	var r recent
+	var r logProgress
 	at := time.Now().UnixNano()
 	for i := range 100_000 {
 		at += int64(10 * time.Microsecond)
-		r.add(seen{at: at, hash: uint32(i)})
+		r.add(seenLine{at: at, hash: uint32(i)})
 		require.LessOrEqual(t, len(r.Lines), 2*maxRecent+600)
 	}
 	require.LessOrEqual(t, len(r.Lines)-r.head, maxRecent)
 	require.NotZero(t, r.Floor)
-	r.add(seen{at: at + int64(time.Minute)})
+	r.add(seenLine{at: at + int64(time.Minute)})
 	require.Equal(t, 1, len(r.Lines)-r.head)
 	require.Zero(t, r.Floor)
 }

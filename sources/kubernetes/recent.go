@@ -20,15 +20,15 @@ const (
 	seenBytes = 12   // size of an encoded line
 )
 
-// seen identifies a line that was already read.
-type seen struct {
+// seenLine identifies a line that was already read.
+type seenLine struct {
 	at   int64 // time in ns since 1970
 	hash uint32
 }
 
-// recent records the progress in a log: its newest time, and the lines of the last seconds.
+// logProgress records the progress in a log: its newest time, and the lines of the last seconds.
 // Times are ns since 1970.
-type recent struct {
+type logProgress struct {
 	Newest int64 `json:"newest,omitempty"` // time of the newest line; zero if no line was read
 	Last   int64 `json:"last,omitempty"`   // time of the line that was read last
 	// Floor is the time before which lines are no longer remembered. Zero means that all lines
@@ -52,7 +52,7 @@ type conn struct {
 // maxConns is the largest number of remembered connections of one log.
 const maxConns = 16
 
-func (r *recent) connect(from int64) {
+func (r *logProgress) connect(from int64) {
 	if n := len(r.Conns); n > 0 && r.Conns[n-1].First == 0 {
 		return // the newest connection has carried no lines, so it is used again
 	}
@@ -64,7 +64,7 @@ func (r *recent) connect(from int64) {
 	r.Conns = append(r.Conns, conn{From: from})
 }
 
-func (r *recent) extendConn(t int64) {
+func (r *logProgress) extendConn(t int64) {
 	if n := len(r.Conns); n > 0 {
 		if c := &r.Conns[n-1]; c.First == 0 || t < c.First {
 			c.First = t
@@ -75,7 +75,7 @@ func (r *recent) extendConn(t int64) {
 // markEnd returns the time up to which all lines certainly belong to the instance that ended at
 // end. A connection that carried a line from before end belongs to this instance. marked
 // reports whether later connections, which may belong to the next instance, carried lines.
-func (r *recent) markEnd(end time.Time) (at int64, marked bool) {
+func (r *logProgress) markEnd(end time.Time) (at int64, marked bool) {
 	for i := len(r.Conns) - 1; i >= 0; i-- {
 		c := r.Conns[i]
 		if c.First != 0 && !end.IsZero() && c.First < end.UnixNano() {
@@ -86,7 +86,7 @@ func (r *recent) markEnd(end time.Time) (at int64, marked bool) {
 	return at, marked
 }
 
-func (r *recent) add(l seen) {
+func (r *logProgress) add(l seenLine) {
 	r.Lines = append(r.Lines, l)
 	r.Newest, r.Last = max(r.Newest, l.at), l.at
 	keep := min(r.Newest, r.Last) - int64(keepFor)
@@ -112,7 +112,7 @@ func (r *recent) add(l seen) {
 }
 
 // raiseFloor raises the floor after a line at time t was forgotten.
-func (r *recent) raiseFloor(t int64) {
+func (r *logProgress) raiseFloor(t int64) {
 	if t > r.Floor {
 		r.Floor, r.AtFloor = t, 0
 	}
@@ -123,12 +123,12 @@ func (r *recent) raiseFloor(t int64) {
 
 // resumeTime returns the time from which lines are requested. This is overlap before the
 // newest line, but not before the oldest remembered line.
-func (r *recent) resumeTime() time.Time {
+func (r *logProgress) resumeTime() time.Time {
 	return time.Unix(0, max(min(r.Newest, r.Last)-int64(overlap), r.Floor))
 }
 
 // trimmed returns a copy for the saved state. It contains at most the maxSaved newest lines.
-func (r recent) trimmed() recent {
+func (r logProgress) trimmed() logProgress {
 	lines := r.Lines[r.head:]
 	if drop := len(lines) - maxSaved; drop > 0 {
 		for _, l := range lines[:drop] {
@@ -144,7 +144,7 @@ func (r recent) trimmed() recent {
 }
 
 // seenLines are lines that were read. In JSON they are a string.
-type seenLines []seen
+type seenLines []seenLine
 
 // MarshalText encodes the lines as text.
 func (s seenLines) MarshalText() ([]byte, error) {
@@ -164,7 +164,7 @@ func (s *seenLines) UnmarshalText(text []byte) error {
 		return nil
 	}
 	for ; len(b) > 0; b = b[seenBytes:] {
-		*s = append(*s, seen{at: int64(binary.LittleEndian.Uint64(b)), hash: binary.LittleEndian.Uint32(b[8:])})
+		*s = append(*s, seenLine{at: int64(binary.LittleEndian.Uint64(b)), hash: binary.LittleEndian.Uint32(b[8:])})
 	}
 	return nil
 }

@@ -232,7 +232,7 @@ func (s *Source) advanceWatermark(now time.Time) {
 	lagged := s.lagging
 	if ok {
 		s.lagging = matcher.BoundLagging(s.laggingStreams(now))
-		s.watermark, ok = times.Later(s.watermark, t), t.After(s.watermark) || len(lagged) > 0 || len(s.lagging) > 0
+		s.watermark, ok = times.Max(s.watermark, t), t.After(s.watermark) || len(lagged) > 0 || len(s.lagging) > 0
 	}
 	t, lagged = s.watermark, s.lagging
 	s.mu.Unlock()
@@ -271,7 +271,7 @@ func (s *Source) lowWatermark(now time.Time) (t time.Time, up, ok bool) {
 			unread++
 		case boundAt:
 			if read++; !at.Before(s.watermark) {
-				t = times.Earlier(t, at)
+				t = times.Min(t, at)
 			}
 		}
 	}
@@ -301,7 +301,7 @@ func (s *Source) lastEvent(namespace string) time.Time {
 // countLoss counts lines that were lost or may have been lost. The caller holds mu.
 func (s *Source) countLoss(reason, path string, now time.Time) {
 	s.errs[reason]++
-	s.losses[reason] = sources.Loss{Count: s.losses[reason].Count + 1, At: now.UTC(), Path: path}
+	s.losses[reason] = sources.Loss{Count: s.losses[reason].Count + 1, Time: now.UTC(), Path: path}
 }
 
 func (s *Source) countError(reason string) {
@@ -316,7 +316,7 @@ func (s *Source) Status() sources.Status {
 	defer s.mu.Unlock()
 	st := sources.Status{
 		Name: s.cfg.Name, Up: s.up && !s.isBlind(), Opened: s.opened, Error: s.problems.text(), Watermark: s.watermark,
-		Logs: s.logs, Lost: maps.Clone(s.lost), Errors: maps.Clone(s.errs), Losses: maps.Clone(s.losses),
+		Logs: s.logs, LostBytes: maps.Clone(s.lost), Errors: maps.Clone(s.errs), Losses: maps.Clone(s.losses),
 	}
 	total := s.closed
 	for _, key := range slices.Sorted(maps.Keys(s.all)) {
@@ -450,7 +450,7 @@ type position struct {
 	Restarts int    `json:"restarts,omitempty"`
 	Done     bool   `json:"done,omitempty"`   // whether the instance has terminated and was read to its end
 	Unread   bool   `json:"unread,omitempty"` // whether no line of the instance was read, and it is not the first instance
-	recent
+	logProgress
 }
 
 type savedState struct {
@@ -478,7 +478,7 @@ func (s *Source) Positions() json.RawMessage {
 		old := st.pos.Done && !st.c.finished.IsZero() && st.c.finished.Before(now.Add(-s.cfg.LookBack))
 		if st.pos.ID != "" && st.leftAt.IsZero() && !old {
 			saved := st.pos
-			saved.recent = st.pos.trimmed()
+			saved.logProgress = st.pos.trimmed()
 			out.Streams[key] = saved
 		}
 		st.mu.Unlock()

@@ -143,17 +143,17 @@ func (st *stream) rank() int {
 	return 0
 }
 
-type act int
+type action int
 
 const (
-	actNothing  act = iota
-	actPrevious     // read the rest of the previous instance, and switch to the current one
-	actFollow       // read the current instance
+	actNothing  action = iota
+	actPrevious        // read the rest of the previous instance, and switch to the current one
+	actFollow          // read the current instance
 )
 
 // nextAction returns the next action of the stream. It ignores an unread instance that
 // terminated before the look-back period.
-func (st *stream) nextAction() act {
+func (st *stream) nextAction() action {
 	c, p := &st.c, &st.pos
 	switch {
 	case c.phase == waiting || !st.leftAt.IsZero() && !st.running:
@@ -198,10 +198,10 @@ func (st *stream) markUnreadable(now time.Time, why string) {
 }
 
 // describeUnread describes the log if it cannot be read. is reports whether it cannot be read.
-func (st *stream) describeUnread() (u sources.Unread, is bool) {
+func (st *stream) describeUnread() (u sources.UnreadLog, is bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	return sources.Unread{Path: logPath(st.c), Name: st.path, Why: st.stalled.why, Since: st.stalled.since, Holds: true}, !st.stalled.since.IsZero()
+	return sources.UnreadLog{Path: logPath(st.c), Name: st.path, Reason: st.stalled.why, Since: st.stalled.since, Holds: true}, !st.stalled.since.IsZero()
 }
 
 // bound is the way in which a stream limits the watermark of the source.
@@ -233,11 +233,11 @@ func (st *stream) lowWatermark(now time.Time) (at time.Time, b bound) {
 	if st.answered && now.Sub(st.movedAt) >= idleAfter {
 		st.watermark = now
 	}
-	at = times.Later(st.watermark, st.firstSeen)
+	at = times.Max(st.watermark, st.firstSeen)
 	if st.pos.Newest != 0 {
-		at = times.Later(at, time.Unix(0, st.pos.Newest))
+		at = times.Max(at, time.Unix(0, st.pos.Newest))
 	}
-	return times.Earlier(at, now), b
+	return times.Min(at, now), b
 }
 
 func (st *stream) totalCounters() matcher.Counters {

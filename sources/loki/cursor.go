@@ -35,9 +35,9 @@ type cursor struct {
 
 func (c *cursor) isDone() bool { return c.at >= c.end }
 
-// asker reads time ranges step by step. It adapts the size of its requests to the errors that
+// rangeReader reads time ranges step by step. It adapts the size of its requests to the errors that
 // it gets. It is not safe for concurrent use.
-type asker struct {
+type rangeReader struct {
 	client *client
 	cfg    Config
 	answer answer
@@ -49,17 +49,17 @@ type asker struct {
 	good       int   // number of successful responses since limit was reduced
 	fine       int   // number of successful responses since cap was reduced
 
-	// use is called with the entries of a response to a query for the times from from to to.
+	// onEntries is called with the entries of a response to a query for the times from from to to.
 	// It must not keep a.
-	use func(a *answer, from, to int64)
+	onEntries func(a *answer, from, to int64)
 	// whole makes the asker drop incomplete responses, because entries in their middle may be
 	// missing.
 	whole bool
 	// failed is called for each request that fails.
 	failed func(f *failure)
-	// lose is called when the entries at a time cannot be read. It is called again whenever a
+	// onLost is called when the entries at a time cannot be read. It is called again whenever a
 	// query reaches these entries. logql selects the entries.
-	lose func(reason, logql string, at int64)
+	onLost func(reason, logql string, at int64)
 }
 
 // Reasons why entries cannot be read.
@@ -72,7 +72,7 @@ const (
 
 // step makes one request and moves the cursor. It calls lose before it skips unread entries.
 // After a failure the cursor does not move.
-func (r *asker) step(ctx context.Context, c *cursor) *failure {
+func (r *rangeReader) step(ctx context.Context, c *cursor) *failure {
 	if len(c.split) > 0 {
 		return r.stepSplit(ctx, c)
 	}
@@ -107,7 +107,7 @@ func (r *asker) step(ctx context.Context, c *cursor) *failure {
 		r.span = max((q.to-q.from)/2, minSpan)
 		return nil
 	case a.bad > 0:
-		r.lose(lossUnreadable, c.logql, c.at)
+		r.onLost(lossUnreadable, c.logql, c.at)
 		c.at, c.limit = q.to, 0
 		return nil
 	}
@@ -118,10 +118,10 @@ func (r *asker) step(ctx context.Context, c *cursor) *failure {
 	return nil
 }
 
-func (r *asker) runQuery(ctx context.Context, q query) *failure {
+func (r *rangeReader) runQuery(ctx context.Context, q query) *failure {
 	f := r.client.sendQuery(ctx, q, &r.answer)
 	if f == nil || !r.whole {
-		r.use(&r.answer, q.from, q.to)
+		r.onEntries(&r.answer, q.from, q.to)
 	}
 	if f != nil && ctx.Err() == nil {
 		r.failed(f)
@@ -129,7 +129,7 @@ func (r *asker) runQuery(ctx context.Context, q query) *failure {
 	return f
 }
 
-func (r *asker) raiseLimits(q query, a *answer, took time.Duration) {
+func (r *rangeReader) raiseLimits(q query, a *answer, took time.Duration) {
 	switch quick := took < r.cfg.Timeout/4; {
 	case !quick && q.limit > a.count:
 		r.halveRange(q) // a slow round with short requests does not delay fast rounds
@@ -146,7 +146,7 @@ func (r *asker) raiseLimits(q query, a *answer, took time.Duration) {
 
 // reduceRefused reduces the limit or the range after a failure. It returns nil if the request
 // should be repeated immediately.
-func (r *asker) reduceRefused(c *cursor, q query, f *failure) *failure {
+func (r *rangeReader) reduceRefused(c *cursor, q query, f *failure) *failure {
 	switch f.reason {
 	case reasonLimit:
 		most := f.allowed
@@ -178,16 +178,16 @@ func (r *asker) reduceRefused(c *cursor, q query, f *failure) *failure {
 	return f
 }
 
-func (r *asker) halveRange(q query) bool {
+func (r *rangeReader) halveRange(q query) bool {
 	r.span = max(min(r.span, q.to-q.from)/2, minSpan)
 	return q.to-q.from > minSpan
 }
 
-func (r *asker) lowerLimit(limit int) { r.limit, r.good = max(1, min(r.limit, limit)/2), 0 }
+func (r *rangeReader) lowerLimit(limit int) { r.limit, r.good = max(1, min(r.limit, limit)/2), 0 }
 
 // tooLarge reduces the limit after a response that was too large. If a single entry is too
 // large, it is lost.
-func (r *asker) tooLarge(c *cursor, q query, f *failure) *failure {
+func (r *rangeReader) tooLarge(c *cursor, q query, f *failure) *failure {
 	a := &r.answer
 	switch {
 	case a.count == 0 && len(a.body) > 0:
@@ -199,13 +199,13 @@ func (r *asker) tooLarge(c *cursor, q query, f *failure) *failure {
 	case a.cut < c.at || a.cut >= q.to:
 		return f
 	default:
-		r.lose(lossTooLarge, c.logql, a.cut)
+		r.onLost(lossTooLarge, c.logql, a.cut)
 		c.at = a.cut + 1
 	}
 	return nil
 }
 
-func (r *asker) listStreams(ctx context.Context, c *cursor) *failure {
+func (r *rangeReader) listStreams(ctx context.Context, c *cursor) *failure {
 	selector, pipeline := cutSelector(c.logql)
 	streams, f := r.client.listStreams(ctx, selector, c.at, maxSplit)
 	if f != nil && ctx.Err() == nil {
@@ -215,7 +215,7 @@ func (r *asker) listStreams(ctx context.Context, c *cursor) *failure {
 	case f != nil && f.reason != reasonRefused && f.reason != reasonTooLarge && f.reason != reasonMalformed:
 		return f
 	case len(streams) == 0:
-		r.lose(lossTies, c.logql, c.at)
+		r.onLost(lossTies, c.logql, c.at)
 		c.passTime()
 		return nil
 	}
@@ -228,7 +228,7 @@ func (r *asker) listStreams(ctx context.Context, c *cursor) *failure {
 
 func (c *cursor) passTime() { c.at, c.limit, c.many, c.split = c.at+1, 0, false, nil }
 
-func (r *asker) stepSplit(ctx context.Context, c *cursor) *failure {
+func (r *rangeReader) stepSplit(ctx context.Context, c *cursor) *failure {
 	q := query{logql: c.split[0], from: c.at, to: c.at + 1, limit: min(r.cfg.Limit, r.maxEntries)}
 	f := r.runQuery(ctx, q)
 	switch {
@@ -237,7 +237,7 @@ func (r *asker) stepSplit(ctx context.Context, c *cursor) *failure {
 	case f != nil && f.reason != reasonTooLarge && f.reason != reasonQuery && f.reason != reasonSyntax && f.reason != reasonRefused:
 		return f
 	case f != nil || r.answer.count >= q.limit:
-		r.lose(lossTies, q.logql, c.at)
+		r.onLost(lossTies, q.logql, c.at)
 	}
 	if c.split = c.split[1:]; len(c.split) == 0 {
 		c.passTime()

@@ -9,14 +9,14 @@ import (
 	"crowsnest/rules/selector"
 )
 
-type naming struct {
+type labelNames struct {
 	renamed []string          // names in Loki of the labels that the configuration renames, sorted
 	to      map[string]string // names in rules of the labels that the configuration renames
 	tenant  string            // tenant of the streams; "" if streams have no tenant label
 }
 
-func newNaming(cfg Config, tenant string) naming {
-	n := naming{renamed: slices.Sorted(maps.Keys(cfg.Labels)), to: cfg.Labels}
+func newNaming(cfg Config, tenant string) labelNames {
+	n := labelNames{renamed: slices.Sorted(maps.Keys(cfg.Labels)), to: cfg.Labels}
 	if len(cfg.Tenants) > 1 {
 		n.tenant = tenant
 	}
@@ -27,7 +27,7 @@ func newNaming(cfg Config, tenant string) naming {
 // first of the following that exists: a label that is renamed to the name, the label of that
 // name, structured metadata that is renamed to the name, and structured metadata of that name
 // if wanted contains the name.
-func (n naming) labels(stream, meta []pair, wanted map[string]bool) matcher.Labels {
+func (n labelNames) labels(stream, meta []pair, wanted map[string]bool) matcher.Labels {
 	out := make(matcher.Labels, len(stream)+1)
 	n.addLabels(out, stream, nil)
 	n.addLabels(out, meta, wanted)
@@ -41,7 +41,7 @@ func (n naming) labels(stream, meta []pair, wanted map[string]bool) matcher.Labe
 // configuration does not rename them; nil means all. The namespace shows the origin of a line,
 // but structured metadata may hold content of the line itself. Therefore addLabels takes the
 // namespace from metadata only if the configuration renames that metadata to it.
-func (n naming) addLabels(out matcher.Labels, from []pair, wanted map[string]bool) {
+func (n labelNames) addLabels(out matcher.Labels, from []pair, wanted map[string]bool) {
 	for _, name := range n.renamed {
 		i := slices.IndexFunc(from, func(p pair) bool { return string(p.name) == name })
 		if i >= 0 && len(from[i].value) > 0 && out[n.to[name]] == "" {
@@ -56,14 +56,14 @@ func (n naming) addLabels(out matcher.Labels, from []pair, wanted map[string]boo
 	}
 }
 
-func (n naming) isUseful(name []byte, wanted map[string]bool) bool {
+func (n labelNames) isUseful(name []byte, wanted map[string]bool) bool {
 	_, renamed := n.to[string(name)]
 	return renamed || wanted[string(name)] && string(name) != "namespace"
 }
 
 // lokiLabel returns the name in Loki of a label that rules use. It returns "" if streams do
 // not have such a label.
-func (n naming) lokiLabel(name string) string {
+func (n labelNames) lokiLabel(name string) string {
 	for _, from := range n.renamed {
 		if n.to[from] == name {
 			return from
@@ -75,13 +75,13 @@ func (n naming) lokiLabel(name string) string {
 	return name
 }
 
-func (n naming) mentionsLabel(sel rules.Selector, name string) bool {
+func (n labelNames) mentionsLabel(sel rules.Selector, name string) bool {
 	return slices.Contains(slices.Collect(maps.Values(n.to)), name) ||
 		slices.ContainsFunc(sel.Matchers(), func(m selector.Matcher) bool { return m.Name == n.lokiLabel(name) })
 }
 
 // commonLabels returns the labels that every stream has according to the selector sel.
-func (n naming) commonLabels(sel rules.Selector) matcher.Labels {
+func (n labelNames) commonLabels(sel rules.Selector) matcher.Labels {
 	stated := map[string]string{}
 	for _, m := range sel.Matchers() {
 		if m.Op == selector.Equal && m.Value != "" {

@@ -122,7 +122,7 @@ func TestLargeLines(t *testing.T) {
 		b.push("bad, at last", 0)
 		b.wait(2 * time.Second)
 		b.once("bad, at last")
-		require.LessOrEqual(t, cap(b.src.asker.answer.body), most+most/2+1)
+		require.LessOrEqual(t, cap(b.src.rangeReader.answer.body), most+most/2+1)
 	})
 }
 

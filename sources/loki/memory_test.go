@@ -110,7 +110,7 @@ func FuzzRestore(f *testing.F) {
 			require.Nil(t, s.Positions())
 		}
 		s.applyLookBack(now.UnixNano())
-		s.used, s.plan = nil, plan{queries: []string{"{}"}}
+		s.plannedRules, s.plan = nil, plan{queries: []string{"{}"}}
 		r := s.newRound(true)
 		c := r.lowestCursor()
 		require.NotNil(t, c)

@@ -42,7 +42,7 @@ type plan struct {
 // planner creates plans. It is immutable.
 type planner struct {
 	selector rules.Selector
-	naming   naming
+	naming   labelNames
 }
 
 // serves reports whether a stream can satisfy the selector of a rule. Streams do not contain what
@@ -377,12 +377,12 @@ func (p planner) commonLabel(wanted []group) string {
 func wantsLabel(g group, name string) bool {
 	for _, from := range g.selectors {
 		want := wantedValues(from)[name]
-		if any, err := regexp.MatchString("^(?:"+want+")$", unlikely); want == "" || any || err != nil {
+		if any, err := regexp.MatchString("^(?:"+want+")$", absentValue); want == "" || any || err != nil {
 			return false
 		}
 	}
 	return true
 }
 
-// unlikely is a value that no label has.
-const unlikely = "\x01"
+// absentValue is a value that no label has.
+const absentValue = "\x01"

@@ -222,10 +222,10 @@ func merge(a, b map[string]string) map[string]string {
 func hitsThrough(t *testing.T, cfg Config, prog *matcher.Program, set *rules.Set, end time.Time) []string {
 	t.Helper()
 	s := newSource(cfg.withDefaults(), "loki", "")
-	s.used, s.plan = set, s.planner.makePlan(set, maxQuery, true)
+	s.plannedRules, s.plan = set, s.planner.makePlan(set, maxQuery, true)
 	seen := newMemory(0, maxKeys)
 	var out []string
-	s.asker.use = func(a *answer, _, _ int64) {
+	s.rangeReader.onEntries = func(a *answer, _, _ int64) {
 		s.byIndex = make([]*stream, len(a.streams))
 		for i := range a.entries {
 			e := &a.entries[i]
@@ -238,10 +238,10 @@ func hitsThrough(t *testing.T, cfg Config, prog *matcher.Program, set *rules.Set
 			}
 		}
 	}
-	s.asker.failed = func(f *failure) { t.Fatal(f.err) }
+	s.rangeReader.failed = func(f *failure) { t.Fatal(f.err) }
 	for _, q := range s.plan.queries {
 		for c := (cursor{logql: q, at: end.Add(-time.Hour).UnixNano(), end: end.Add(time.Hour).UnixNano()}); !c.isDone(); {
-			require.Nil(t, s.asker.step(t.Context(), &c))
+			require.Nil(t, s.rangeReader.step(t.Context(), &c))
 		}
 	}
 	return out

@@ -21,9 +21,9 @@ type Range struct {
 	// rules can match, as far as Loki can filter them. If Rules is nil, all lines of the
 	// configured selector are read.
 	Rules *rules.Set
-	// Lost is called for entries that cannot be read. It gets a reason and a description of the
+	// OnLost is called for entries that cannot be read. It gets a reason and a description of the
 	// place. It may be nil.
-	Lost func(reason, where string)
+	OnLost func(reason, where string)
 }
 
 // ReadRange reads a time range and passes each line to f once. It reads one tenant after the
@@ -52,9 +52,9 @@ func ReadRange(ctx context.Context, cfg Config, rg Range, f func(s *matcher.Stre
 
 func readTenant(ctx context.Context, cfg Config, tenant string, rg Range, give func(*matcher.Stream, matcher.Record) error) error {
 	src := newSource(cfg, sourceName(cfg, tenant), tenant)
-	defer src.asker.client.http.Close()
-	src.asker.whole = true
-	src.asker.failed = func(*failure) {}
+	defer src.rangeReader.client.http.Close()
+	src.rangeReader.whole = true
+	src.rangeReader.failed = func(*failure) {}
 	var given error // first error of f
 	src.accept = func(st *stream, e *entry, key uint64) {
 		if given == nil {
@@ -62,16 +62,16 @@ func readTenant(ctx context.Context, cfg Config, tenant string, rg Range, give f
 			given = give(st.s, matcher.Record{Time: time.Unix(0, e.ts).UTC(), Text: e.line})
 		}
 	}
-	src.asker.lose = func(reason, logql string, t int64) {
-		if rg.Lost != nil {
-			rg.Lost(reason, lossPlace(logql, t))
+	src.rangeReader.onLost = func(reason, logql string, t int64) {
+		if rg.OnLost != nil {
+			rg.OnLost(reason, lossPlace(logql, t))
 		}
 	}
-	src.used = rg.Rules
-	if src.used == nil {
-		src.used = &rules.Set{}
+	src.plannedRules = rg.Rules
+	if src.plannedRules == nil {
+		src.plannedRules = &rules.Set{}
 	}
-	src.plan = src.planner.makePlan(src.used, maxQuery, rg.Rules != nil)
+	src.plan = src.planner.makePlan(src.plannedRules, maxQuery, rg.Rules != nil)
 	if rg.Rules != nil && len(src.plan.queries) == 0 {
 		return nil // no rule can match a line of this Loki
 	}
@@ -81,7 +81,7 @@ func readTenant(ctx context.Context, cfg Config, tenant string, rg Range, give f
 	c := cursor{logql: addComment(src.plan.queries[0], cfg.Clock().UnixNano()), at: rg.From.UnixNano(), end: rg.To.UnixNano()}
 	var p pace
 	for !c.isDone() {
-		fail := src.asker.step(ctx, &c)
+		fail := src.rangeReader.step(ctx, &c)
 		switch {
 		case given != nil:
 			return given

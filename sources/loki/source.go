@@ -57,30 +57,30 @@ type Source struct {
 	accept func(st *stream, e *entry, key uint64)
 
 	// The following fields are used only by Run.
-	pipe     sources.Pipeline
-	asker    *asker
-	used     *rules.Set // set of rules for which plan was made
-	plan     plan
-	unfilter bool // whether the server refuses filters
-	maxQuery int
-	fast     *round // fast round in progress; nil if there is none
-	slow     *round
-	reading  *round // round to which the current request belongs
-	fastDue  time.Time
-	slowDue  time.Time
-	slowWait time.Time     // time at which slow rounds may continue after a failure
-	owed     bool          // whether the next request belongs to the slow round
-	deepNext bool          // whether the next round reaches back as far as a slow round
-	rest     time.Duration // time left until the range of a fast round must be long enough to advance the watermark
-	rounds   int
-	pace     pace
-	failing  time.Time // time since which requests fail; zero if they succeed
-	marked   time.Time
-	probed   time.Time // time of the last query that tests whether the selected streams exist; zero if there was none
-	exist    bool      // whether the selected streams exist
-	hash     xxhash.Digest
-	byIndex  []*stream // streams of the current response, by index
-	metaKey  []byte
+	pipe         sources.Pipeline
+	rangeReader  *rangeReader
+	plannedRules *rules.Set // set of rules for which plan was made
+	plan         plan
+	unfilter     bool // whether the server refuses filters
+	maxQuery     int
+	fast         *round // fast round in progress; nil if there is none
+	slow         *round
+	reading      *round // round to which the current request belongs
+	fastDue      time.Time
+	slowDue      time.Time
+	slowWait     time.Time     // time at which slow rounds may continue after a failure
+	slowTurn     bool          // whether the next request belongs to the slow round
+	deepNext     bool          // whether the next round reaches back as far as a slow round
+	rest         time.Duration // time left until the range of a fast round must be long enough to advance the watermark
+	rounds       int
+	pace         pace
+	failing      time.Time // time since which requests fail; zero if they succeed
+	marked       time.Time
+	probed       time.Time // time of the last query that tests whether the selected streams exist; zero if there was none
+	exist        bool      // whether the selected streams exist
+	hash         xxhash.Digest
+	byIndex      []*stream // streams of the current response, by index
+	metaKey      []byte
 
 	// mu guards the following fields. Only Run changes them, except status.
 	mu        sync.Mutex
@@ -131,10 +131,10 @@ func newSource(cfg Config, name, tenant string) *Source {
 	sel, _ := selector.Parse(cfg.Selector) // Validate reports the error
 	s := &Source{
 		cfg: cfg, name: name, tenant: tenant, options: matcher.StreamOptions{Format: matcher.FormatText, OfPods: true}, maxQuery: maxQuery,
-		planner: planner{selector: sel, naming: newNaming(cfg, tenant)},
-		asker:   &asker{client: newClient(cfg, tenant), cfg: cfg, limit: cfg.Limit, maxEntries: raised * cfg.Limit, span: maxSpan, cap: maxSpan},
-		memory:  newMemory(0, maxKeys/max(1, len(cfg.Tenants))),
-		status:  sources.Status{Name: name, Errors: map[string]int64{}, Losses: map[string]sources.Loss{}},
+		planner:     planner{selector: sel, naming: newNaming(cfg, tenant)},
+		rangeReader: &rangeReader{client: newClient(cfg, tenant), cfg: cfg, limit: cfg.Limit, maxEntries: raised * cfg.Limit, span: maxSpan, cap: maxSpan},
+		memory:      newMemory(0, maxKeys/max(1, len(cfg.Tenants))),
+		status:      sources.Status{Name: name, Errors: map[string]int64{}, Losses: map[string]sources.Loss{}},
 	}
 	if len(cfg.IgnoreLabels) > 0 {
 		s.options.IgnoreLabels = slices.Concat(matcher.DefaultIgnoreLabels, cfg.IgnoreLabels)
@@ -143,8 +143,8 @@ func newSource(cfg Config, name, tenant string) *Source {
 		s.status.Errors[reason] = 0
 	}
 	s.streams, _ = simplelru.NewLRU[string, *stream](maxStreams, nil) // the size is positive, so there is no error
-	s.asker.use, s.asker.lose, s.accept = s.passEntries, s.countLost, s.passEntry
-	s.asker.failed = func(f *failure) {
+	s.rangeReader.onEntries, s.rangeReader.onLost, s.accept = s.passEntries, s.countLost, s.passEntry
+	s.rangeReader.failed = func(f *failure) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.status.Errors[f.reason]++
@@ -177,7 +177,7 @@ func (s *Source) Info() sources.Info {
 // request.
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	s.pipe = p
-	defer s.asker.client.http.Close()
+	defer s.rangeReader.client.http.Close()
 	s.applyLookBack(s.cfg.Clock().UnixNano())
 	for {
 		wait := s.runTurn(ctx)
@@ -214,7 +214,7 @@ func (s *Source) runTurn(ctx context.Context) time.Duration {
 		if floor := s.memory.floor; c.at < floor { // the memory was full and has raised its floor
 			*c = cursor{logql: c.logql, at: floor, end: c.end}
 		}
-		f := s.asker.step(ctx, c)
+		f := s.rangeReader.step(ctx, c)
 		if ctx.Err() != nil {
 			return 0
 		}
@@ -239,10 +239,10 @@ func (s *Source) updatePlan() {
 	if set == nil {
 		set = s.pipe.Rules()
 	}
-	if set == s.used || set == nil {
+	if set == s.plannedRules || set == nil {
 		return
 	}
-	if s.used != nil {
+	if s.plannedRules != nil {
 		s.unfilter = false
 	}
 	s.makePlan(set)
@@ -251,8 +251,8 @@ func (s *Source) updatePlan() {
 // makePlan makes the plan for a set of rules. It restarts the rounds, because their queries
 // may lack lines that the new rules need.
 func (s *Source) makePlan(set *rules.Set) {
-	old, had := s.plan, s.used != nil
-	s.used, s.plan = set, s.planner.makePlan(set, s.maxQuery-uncachedRoom, !s.unfilter)
+	old, had := s.plan, s.plannedRules != nil
+	s.plannedRules, s.plan = set, s.planner.makePlan(set, s.maxQuery-uncachedRoom, !s.unfilter)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.streams.Purge()
@@ -302,7 +302,7 @@ func (s *Source) reduceQuery(f *failure) bool {
 	default:
 		return false
 	}
-	s.makePlan(s.used)
+	s.makePlan(s.plannedRules)
 	return true
 }
 
@@ -331,7 +331,7 @@ func (s *Source) countLost(reason, logql string, t int64) {
 
 func (s *Source) recordMissed(reason, where string, now time.Time) {
 	l := s.status.Losses[reason]
-	s.status.Losses[reason] = sources.Loss{Count: l.Count + 1, At: now, Path: where}
+	s.status.Losses[reason] = sources.Loss{Count: l.Count + 1, Time: now, Path: where}
 }
 
 // round is one pass over a time range. After a failure it continues where it stopped.
@@ -366,13 +366,13 @@ func (s *Source) nextRound() (*round, time.Duration) {
 	slow := (s.slow != nil || !now.Before(s.slowDue)) && !now.Before(s.slowWait)
 	switch {
 	case s.fast != nil:
-	case !now.Before(s.fastDue) && !(s.owed && slow):
+	case !now.Before(s.fastDue) && !(s.slowTurn && slow):
 		s.fast = s.newRound(true)
 	case slow:
 		if s.slow == nil {
 			s.slow = s.newRound(false)
 		}
-		s.owed = false
+		s.slowTurn = false
 		return s.slow, 0
 	default:
 		due := s.slowDue
@@ -498,7 +498,7 @@ func (s *Source) recordProgress(r *round) {
 func (s *Source) finishRound(r *round) {
 	now := time.Now()
 	if r.fast {
-		s.fast, s.owed = nil, true
+		s.fast, s.slowTurn = nil, true
 		s.fastDue = r.started.Add(s.cfg.FastInterval)
 	} else {
 		s.slow = nil
@@ -671,8 +671,8 @@ func (s *Source) cachedStream(a *answer, e *entry) *stream {
 	}
 	labels := s.planner.naming.labels(a.streams[e.stream].labels, e.meta, s.plan.wanted)
 	st := &stream{s: matcher.NewStream(labels, s.options), selfWritten: s.selfWritten(labels)}
-	for _, r := range s.used.Rules {
-		if s.used.Reads(r, st.s.Labels(), false) {
+	for _, r := range s.plannedRules.Rules {
+		if s.plannedRules.Reads(r, st.s.Labels(), false) {
 			st.rules++
 		}
 	}
@@ -816,8 +816,8 @@ func (s *Source) probeEntry(ctx context.Context) *failure {
 		var a answer
 		selector, _ := cutSelector(s.plan.queries[i])
 		q := query{logql: selector, from: now.Add(-probeBack).UnixNano(), to: now.UnixNano(), limit: 1}
-		if f := s.asker.client.sendQuery(ctx, q, &a); f != nil {
-			s.asker.failed(f)
+		if f := s.rangeReader.client.sendQuery(ctx, q, &a); f != nil {
+			s.rangeReader.failed(f)
 			return f
 		}
 		s.exist = a.count > 0

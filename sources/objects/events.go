@@ -145,7 +145,7 @@ func (s *Events) advanceWatermark() {
 	s.mu.Lock()
 	at := s.readers[0].progress
 	for _, r := range s.readers {
-		at = times.Earlier(at, r.progress)
+		at = times.Min(at, r.progress)
 	}
 	later := at.After(s.status.Watermark)
 	if later {
@@ -216,7 +216,7 @@ func (s *Events) Restore(b json.RawMessage) error {
 	maps.Copy(s.status.Losses, in.Losses)
 	for _, r := range s.readers {
 		r.position = in.Namespaces[r.namespace]
-		r.From = r.position.Version
+		r.StartVersion = r.position.Version
 	}
 	return nil
 }
@@ -415,10 +415,10 @@ func (e *event) count() int { return max(e.Series.Count, e.OldCount, e.Count, 1)
 func (e *event) newestTime(now time.Time) time.Time {
 	var newest time.Time
 	for _, at := range []time.Time{e.At, e.Series.Last, e.OldFirst, e.OldLast, e.First, e.Last} {
-		newest = times.Later(newest, at)
+		newest = times.Max(newest, at)
 	}
 	newest = cmp.Or(newest, e.Metadata.Created, now)
-	return times.Earlier(newest, now)
+	return times.Min(newest, now)
 }
 
 func (e *event) line() (line string, truncated bool) {

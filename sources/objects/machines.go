@@ -104,7 +104,7 @@ func (s *Source) compareMachines() {
 	if c.machines == nil || c.machines.absent || c.machines.leftOut+c.nodes.leftOut > 0 || c.machines.progress.IsZero() || c.nodes.progress.IsZero() {
 		return
 	}
-	at := times.Earlier(c.nodes.progress, c.machines.progress)
+	at := times.Min(c.nodes.progress, c.machines.progress)
 	if at.Sub(c.at) < s.cfg.Interval {
 		return
 	}

@@ -132,7 +132,7 @@ func (o *output) stream(key streamKey) *stream {
 
 // countLost counts a loss or a possible loss. The caller holds mu.
 func (o *output) countLost(reason, path string) {
-	o.status.Losses[reason] = sources.Loss{Count: o.status.Losses[reason].Count + 1, At: o.clock().UTC(), Path: path}
+	o.status.Losses[reason] = sources.Loss{Count: o.status.Losses[reason].Count + 1, Time: o.clock().UTC(), Path: path}
 }
 
 // copyStatus returns a copy of the status, including the streams. The caller holds mu.

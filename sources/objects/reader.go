@@ -317,7 +317,7 @@ func (r *reader) findStaleLeases(t time.Time) {
 		o := r.objects[key]
 		l := o.lease
 		if lost > 0 && l.state != leaseStale {
-			l.since = times.Earlier(l.since.Add(lost), t)
+			l.since = times.Min(l.since.Add(lost), t)
 		}
 		if (l.state == leaseUnknown || l.state == leaseHeld) && l.valid > 0 && t.Sub(l.since) >= l.valid {
 			stale, lease := *o, *l
@@ -331,7 +331,7 @@ func (r *reader) findStaleLeases(t time.Time) {
 func (r *reader) writeAll(t time.Time) {
 	for _, key := range slices.Sorted(maps.Keys(r.objects)) {
 		o := r.objects[key]
-		now := times.Later(t, o.read)
+		now := times.Max(t, o.read)
 		var lines []line
 		for _, f := range listFacts(o) {
 			if !f.hidden {

@@ -13,8 +13,8 @@ import (
 // because the holders of Leases have different clocks.
 const leaseDoubt = time.Minute
 
-// Recorded is an object from a file.
-type Recorded struct {
+// RecordedObject is an object from a file.
+type RecordedObject struct {
 	object  *object
 	subject subject
 }
@@ -29,13 +29,13 @@ type RecordedLine struct {
 }
 
 // ReadRecorded reads an object. in is the object as the API returns it.
-func ReadRecorded(apiVersion, kindName string, in json.RawMessage) (*Recorded, error) {
+func ReadRecorded(apiVersion, kindName string, in json.RawMessage) (*RecordedObject, error) {
 	resource := pluralResource(apiVersion, kindName)
 	o, _, err := projectObject(resource, in)
 	if err != nil {
 		return nil, err
 	}
-	return &Recorded{object: o, subject: subject{resource: resource, kind: kindName}}, nil
+	return &RecordedObject{object: o, subject: subject{resource: resource, kind: kindName}}, nil
 }
 
 // pluralResource returns the plural name of a kind, formed by the rules of the API server.
@@ -56,24 +56,24 @@ func pluralResource(apiVersion, kindName string) kind {
 }
 
 // Namespace returns the namespace of the object, or "" if it has none.
-func (r *Recorded) Namespace() string { return r.object.namespace }
+func (r *RecordedObject) Namespace() string { return r.object.namespace }
 
 // Name returns the name of the object.
-func (r *Recorded) Name() string { return r.object.name }
+func (r *RecordedObject) Name() string { return r.object.name }
 
 // Newest returns the time of the newest change of the object, or the zero time if the object
 // states no time.
-func (r *Recorded) Newest() time.Time {
+func (r *RecordedObject) Newest() time.Time {
 	newest := r.renewed()
 	for _, f := range listFacts(r.object) {
 		if f.view != deletingView { // a deletion time may be in the future, so it is skipped
-			newest = times.Later(newest, f.since)
+			newest = times.Max(newest, f.since)
 		}
 	}
 	return newest
 }
 
-func (r *Recorded) renewed() time.Time {
+func (r *RecordedObject) renewed() time.Time {
 	if r.object.lease == nil {
 		return time.Time{}
 	}
@@ -82,7 +82,7 @@ func (r *Recorded) renewed() time.Time {
 }
 
 // Images returns the containers of a pod with their images.
-func (r *Recorded) Images() iter.Seq2[string, string] {
+func (r *RecordedObject) Images() iter.Seq2[string, string] {
 	return func(yield func(container, image string) bool) {
 		for _, c := range r.object.containers {
 			if c.image != internWord("") && !yield(c.name.Value(), c.image.Value()) {
@@ -96,7 +96,7 @@ func (r *Recorded) Images() iter.Seq2[string, string] {
 // that states since when it holds also gets a line with that time. listed is the newest time
 // in the list that contained the object. A Lease is stale if it was not renewed for long
 // before listed. A Lease gets no line if its state is unknown.
-func (r *Recorded) Lines(now, listed time.Time) []RecordedLine {
+func (r *RecordedObject) Lines(now, listed time.Time) []RecordedLine {
 	r.judgeLease(now, listed)
 	var out []RecordedLine
 	for _, c := range diffFacts(nil, r.object) {
@@ -114,7 +114,7 @@ func (r *Recorded) Lines(now, listed time.Time) []RecordedLine {
 
 // judgeLease sets the state of a Lease at t. listed is the newest time in the list that
 // contained it.
-func (r *Recorded) judgeLease(t, listed time.Time) {
+func (r *RecordedObject) judgeLease(t, listed time.Time) {
 	l := r.object.lease
 	if l == nil {
 		return

@@ -14,19 +14,19 @@ const (
 	otherNamespaces = "others" // name under which the status counts the objects of all other namespaces
 )
 
-// room shares max_objects among namespaces. When it is full, an object of the namespace with
+// objectQuota shares max_objects among namespaces. When it is full, an object of the namespace with
 // the most objects is forgotten, so no tenant can displace the objects of another one. Objects
 // outside of namespaces are not forgotten, because tenants cannot create them. room is guarded
 // by Source.turn. Changes also require Source.mu.
-type room struct {
-	max, used int
-	maxOut    int
-	held      map[string]map[place]struct{} // remembered objects of each namespace
+type objectQuota struct {
+	max, used  int
+	maxOut     int
+	remembered map[string]map[place]struct{} // remembered objects of each namespace
 
-	// out are the objects that are not remembered for lack of room, at most maxOut. outOf is
+	// unremembered are the objects that are not remembered for lack of room, at most maxOut. outOf is
 	// their number in each namespace.
-	out   map[place]leftOut
-	outOf map[string]int64
+	unremembered map[place]unremembered
+	outOf        map[string]int64
 }
 
 // place identifies an object by its reader and its key.
@@ -35,31 +35,31 @@ type place struct {
 	key string
 }
 
-// leftOut is an object that is not remembered for lack of room.
-type leftOut struct {
+// unremembered is an object that is not remembered for lack of room.
+type unremembered struct {
 	namespace string
 	round     int // number of the last list that contained the object
 }
 
-func newRoom(size int) room {
-	return room{max: size, maxOut: maxLeftOut, held: map[string]map[place]struct{}{}, out: map[place]leftOut{}, outOf: map[string]int64{}}
+func newRoom(size int) objectQuota {
+	return objectQuota{max: size, maxOut: maxLeftOut, remembered: map[string]map[place]struct{}{}, unremembered: map[place]unremembered{}, outOf: map[string]int64{}}
 }
 
 // chooseVictim returns the object to forget so that a new object in namespace has room. Its
 // reader is nil if there is room already. full means that the new object cannot be remembered.
-func (m *room) chooseVictim(namespace string) (victim place, full bool) {
+func (m *objectQuota) chooseVictim(namespace string) (victim place, full bool) {
 	if m.used < m.max {
 		return place{}, false
 	}
 	var most map[place]struct{}
-	for _, held := range m.held {
+	for _, held := range m.remembered {
 		if len(held) > len(most) {
 			most = held
 		}
 	}
 	// To make room for an object outside of namespaces, any object in a namespace may be
 	// forgotten.
-	if len(most) == 0 || namespace != "" && len(m.held[namespace])+1 >= len(most) {
+	if len(most) == 0 || namespace != "" && len(m.remembered[namespace])+1 >= len(most) {
 		return place{}, true
 	}
 	for victim = range most {
@@ -68,48 +68,48 @@ func (m *room) chooseVictim(namespace string) (victim place, full bool) {
 	return victim, false
 }
 
-func (m *room) addPlace(r *reader, o *object) {
+func (m *objectQuota) addPlace(r *reader, o *object) {
 	m.used++
 	if o.namespace == "" {
 		return
 	}
-	if m.held[o.namespace] == nil {
-		m.held[o.namespace] = map[place]struct{}{}
+	if m.remembered[o.namespace] == nil {
+		m.remembered[o.namespace] = map[place]struct{}{}
 	}
-	m.held[o.namespace][place{r, o.key()}] = struct{}{}
+	m.remembered[o.namespace][place{r, o.key()}] = struct{}{}
 }
 
-func (m *room) removePlace(r *reader, o *object) {
+func (m *objectQuota) removePlace(r *reader, o *object) {
 	m.used--
-	held := m.held[o.namespace]
+	held := m.remembered[o.namespace]
 	if delete(held, place{r, o.key()}); len(held) == 0 {
-		delete(m.held, o.namespace)
+		delete(m.remembered, o.namespace)
 	}
 }
 
 // noteLeftOut records that an object is not remembered for lack of room. It reports whether
 // the object may be a new one.
-func (m *room) noteLeftOut(r *reader, o *object) bool {
+func (m *objectQuota) noteLeftOut(r *reader, o *object) bool {
 	p := place{r, o.key()}
-	_, known := m.out[p]
+	_, known := m.unremembered[p]
 	switch {
-	case !known && len(m.out) >= m.maxOut:
+	case !known && len(m.unremembered) >= m.maxOut:
 		return true
 	case !known:
 		m.outOf[o.namespace]++
 		r.leftOut++
 	}
-	m.out[p] = leftOut{o.namespace, o.round}
+	m.unremembered[p] = unremembered{o.namespace, o.round}
 	return !known
 }
 
 // noteBack records that the object at p is remembered again or gone.
-func (m *room) noteBack(p place) {
-	x, known := m.out[p]
+func (m *objectQuota) noteBack(p place) {
+	x, known := m.unremembered[p]
 	if !known {
 		return
 	}
-	delete(m.out, p)
+	delete(m.unremembered, p)
 	p.r.leftOut--
 	if m.outOf[x.namespace]--; m.outOf[x.namespace] == 0 {
 		delete(m.outOf, x.namespace)
@@ -118,11 +118,11 @@ func (m *room) noteBack(p place) {
 
 // forgetUnlisted drops the records of left-out objects that the last list of the reader did
 // not contain.
-func (m *room) forgetUnlisted(r *reader) {
+func (m *objectQuota) forgetUnlisted(r *reader) {
 	if r.leftOut == 0 {
 		return
 	}
-	for p, x := range m.out {
+	for p, x := range m.unremembered {
 		if p.r == r && x.round != r.round {
 			m.noteBack(p)
 		}
@@ -131,7 +131,7 @@ func (m *room) forgetUnlisted(r *reader) {
 
 // leftOutOf returns the number of objects that are not remembered for lack of room. The
 // namespaces with the most such objects are counted separately, and all others together.
-func (m *room) leftOutOf() map[string]int64 {
+func (m *objectQuota) leftOutOf() map[string]int64 {
 	if len(m.outOf) == 0 {
 		return nil
 	}

@@ -114,7 +114,7 @@ func TestLeftOutIsBounded(t *testing.T) {
 	require.EqualValues(t, 10*11/2, out[otherNamespaces])
 	require.EqualValues(t, 30*31/2, sum(out))
 	require.Equal(t, 30*31/2, r.leftOut)
-	m.maxOut = len(m.out)
+	m.maxOut = len(m.unremembered)
 	require.True(t, m.noteLeftOut(r, &object{name: "more"}))
 	require.EqualValues(t, 30*31/2, sum(m.leftOutOf()))
 	r.round++

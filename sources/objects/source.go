@@ -28,7 +28,7 @@ type Source struct {
 	turn       sync.Mutex
 	comparison comparison
 
-	room room // shared by the objects of all readers; guarded by turn; changes also require mu
+	room objectQuota // shared by the objects of all readers; guarded by turn; changes also require mu
 }
 
 // New returns a source. It does no I/O.
@@ -148,7 +148,7 @@ func (s *Source) advanceWatermark() {
 	for _, r := range s.readers {
 		switch {
 		case r.absent:
-			absent = times.Later(absent, r.progress)
+			absent = times.Max(absent, r.progress)
 		case r.progress.IsZero():
 			return
 		case at.IsZero() || r.progress.Before(at):

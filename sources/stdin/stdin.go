@@ -65,7 +65,7 @@ func New(cfg Config) *Source {
 	return &Source{
 		cfg:    cfg,
 		stream: stream,
-		status: sources.Status{Name: cfg.Name, Lost: map[string]int64{"long_line": 0}, Errors: map[string]int64{"read": 0}},
+		status: sources.Status{Name: cfg.Name, LostBytes: map[string]int64{"long_line": 0}, Errors: map[string]int64{"read": 0}},
 	}
 }
 
@@ -90,7 +90,7 @@ func (s *Source) Status() sources.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.status
-	st.Lost, st.Errors = maps.Clone(st.Lost), maps.Clone(st.Errors)
+	st.LostBytes, st.Errors = maps.Clone(st.LostBytes), maps.Clone(st.Errors)
 	st.Streams = slices.Clone(st.Streams)
 	return st
 }
@@ -104,7 +104,7 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	}
 	s.updateStatus(func(st *sources.Status) { st.Up, st.Opened = true, true })
 	defer s.updateStatus(func(st *sources.Status) { st.Up = false })
-	l := &lines{s: s, p: p, moved: s.cfg.Clock()}
+	l := &lines{s: s, p: p, lastReadAt: s.cfg.Clock()}
 	ended := make(chan error, 1)
 	go func() { ended <- l.readAll() }()
 	idle := time.NewTicker(idleAfter)
@@ -142,12 +142,12 @@ type lines struct {
 	s *Source
 	p sources.Pipeline
 
-	mu      sync.Mutex // held while lines are passed to the pipeline
-	stopped bool       // whether Run has returned
-	moved   time.Time  // time of the last read
-	buf     []byte     // start of the incomplete line, at most blockSize bytes
-	lost    int64      // number of bytes of the incomplete line that were dropped
-	seen    int64      // length of the incomplete line when handleIdle last matched it
+	mu            sync.Mutex // held while lines are passed to the pipeline
+	stopped       bool       // whether Run has returned
+	lastReadAt    time.Time  // time of the last read
+	buf           []byte     // start of the incomplete line, at most blockSize bytes
+	droppedBytes  int64      // number of bytes of the incomplete line that were dropped
+	matchedLength int64      // length of the incomplete line when handleIdle last matched it
 }
 
 // readAll reads until the end of the pipe or until stop was called.
@@ -175,7 +175,7 @@ func (l *lines) addRead(data []byte, failed error) (over bool, err error) {
 		return true, nil
 	}
 	s := l.s
-	l.moved = s.cfg.Clock()
+	l.lastReadAt = s.cfg.Clock()
 	l.addBytes(data)
 	if errors.Is(failed, io.EOF) {
 		if len(l.buf) > 0 { // an unterminated rest counts as a line
@@ -197,9 +197,9 @@ func (l *lines) addRead(data []byte, failed error) (over bool, err error) {
 func (l *lines) handleIdle() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.s.cfg.Clock().Sub(l.moved) >= idleAfter {
-		if n := l.lost + int64(len(l.buf)); n != l.seen {
-			l.seen = n
+	if l.s.cfg.Clock().Sub(l.lastReadAt) >= idleAfter {
+		if n := l.droppedBytes + int64(len(l.buf)); n != l.matchedLength {
+			l.matchedLength = n
 			if n > 0 {
 				l.p.Scan(l.s.stream, l.buf, func() {})
 			}
@@ -211,13 +211,13 @@ func (l *lines) handleIdle() {
 
 func (l *lines) addBytes(b []byte) {
 	for len(b) > 0 {
-		if l.lost > 0 {
+		if l.droppedBytes > 0 {
 			nl := bytes.IndexByte(b, '\n')
 			if nl < 0 {
-				l.lost += int64(len(b))
+				l.droppedBytes += int64(len(b))
 				return
 			}
-			l.lost += int64(nl)
+			l.droppedBytes += int64(nl)
 			l.flushBytes(len(l.buf))
 			b = b[nl+1:]
 			continue
@@ -228,20 +228,20 @@ func (l *lines) addBytes(b []byte) {
 		if nl := bytes.LastIndexByte(l.buf, '\n') + 1; nl > 0 {
 			l.flushBytes(nl)
 		} else if len(l.buf) == blockSize {
-			l.buf, l.lost = l.buf[:keepSize], blockSize-keepSize
+			l.buf, l.droppedBytes = l.buf[:keepSize], blockSize-keepSize
 		}
 	}
 }
 
 func (l *lines) flushBytes(n int) {
-	lost := l.lost
-	l.lost, l.seen = 0, 0
+	lost := l.droppedBytes
+	l.droppedBytes, l.matchedLength = 0, 0
 	l.p.Scan(l.s.stream, l.buf[:n], func() {
 		c := l.s.stream.Counters()
 		now := l.s.cfg.Clock()
 		l.s.updateStatus(func(st *sources.Status) {
 			st.SetCounters(c)
-			st.Lost["long_line"] += lost
+			st.LostBytes["long_line"] += lost
 			st.Streams = []sources.StreamStatus{{
 				Labels: l.s.stream.Labels(), Offset: c.Bytes, Size: c.Bytes, Lines: c.Lines, LastRead: now,
 			}}

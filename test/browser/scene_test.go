@@ -119,7 +119,7 @@ func (s *scene) view() web.View {
 				tries[r.Alert] = s.grown(i%9, i) * 17
 				cost[r.Alert] = time.Duration(tries[r.Alert]) * 3 * time.Microsecond
 			}
-			return web.Rules{Set: s.set, Seen: seen, Cost: cost, Tries: tries}
+			return web.Rules{Set: s.set, LastLines: seen, Cost: cost, Evaluations: tries}
 		},
 		Sources:    s.sources,
 		Endpoints:  s.endpoints,
@@ -129,7 +129,7 @@ func (s *scene) view() web.View {
 			return web.Status{
 				Start: s.began.Add(-26 * time.Hour), Config: "global:\n  external_url: https://crowsnest.example.org\nsources:\n  kubelet: {}\n",
 				Flags: map[string]string{"config.file": "/etc/crowsnest/crowsnest.yml", "web.listen-address": ":9797"}, Storage: "/var/lib/crowsnest",
-				Reload: web.Reload{OK: true, At: s.began, Success: s.began.Add(-time.Hour)}, Saved: s.began,
+				Reload: web.Reload{OK: true, Time: s.began, Success: s.began.Add(-time.Hour)}, SavedAt: s.began,
 			}
 		},
 		External: func() []map[string]string { return []map[string]string{{"cluster": "prod-eu"}} },
@@ -138,7 +138,7 @@ func (s *scene) view() web.View {
 			return "pack: {name: x}\n", nil
 		},
 		History: func() []*history.Entry { return s.history },
-		Past: func(fp episodes.Fingerprint) (out []*history.Entry) {
+		PastEpisodes: func(fp episodes.Fingerprint) (out []*history.Entry) {
 			for _, x := range s.history {
 				if x.Fingerprint == uint64(fp) {
 					out = append(out, x)
@@ -244,16 +244,16 @@ func (s *scene) episode(i int) episodes.Episode {
 	if len(r.Remediation.Affects) > 0 {
 		e.Annotations["affected"] = "unknown: Affected are versions below 1.2.3; the running version is not known"
 	}
-	e.First = e.Line
+	e.FirstLine = e.Line
 	switch i % 11 {
 	case 3:
 		e.State, e.FiredAt, e.Deadline = episodes.StatePending, time.Time{}, now.Add(57*time.Minute)
 		e.StartsAt = now.Add(-3 * time.Minute)
 	case 5:
 		e.OnHold, e.WaitsFor = true, []string{"kubelet"}
-		e.Waits = []episodes.Wait{{Part: "clear", From: `{component="events"}`}, {Part: "match", From: "{}", Sources: e.WaitsFor}}[i/11%2:]
+		e.AwaitedParts = []episodes.AwaitedPart{{Part: "clear", Selector: `{component="events"}`}, {Part: "match", Selector: "{}", Sources: e.WaitsFor}}[i/11%2:]
 	case 7:
-		e.State, e.EndsAt, e.Reason, e.Concluded = episodes.StateResolved, now.Add(-time.Duration(i%14)*time.Minute), episodes.ReasonClear, now
+		e.State, e.EndsAt, e.Reason, e.ConcludedAt = episodes.StateResolved, now.Add(-time.Duration(i%14)*time.Minute), episodes.ReasonClear, now
 		if i/11%3 == 2 {
 			e.Reason = episodes.ReasonDisplaced
 		}
@@ -333,17 +333,17 @@ func (s *scene) timeline(fp episodes.Fingerprint) (episodes.Timeline, bool) {
 	}
 	e := s.episode(i)
 	tl := episodes.Timeline{Episode: e, Skipped: 2, Events: []episodes.Event{
-		{At: e.StartsAt.Add(-30 * time.Second), Kind: episodes.EventCounted, N: 1, Of: 3},
-		{At: e.StartsAt, Kind: episodes.EventOpened, Line: e.Line, Log: "pod controller"},
+		{Time: e.StartsAt.Add(-30 * time.Second), Kind: episodes.EventCounted, N: 1, Total: 3},
+		{Time: e.StartsAt, Kind: episodes.EventOpened, Line: e.Line, Log: "pod controller"},
 	}}
 	if !e.FiredAt.IsZero() {
-		tl.Events = append(tl.Events, episodes.Event{At: e.FiredAt, Kind: episodes.EventFired})
+		tl.Events = append(tl.Events, episodes.Event{Time: e.FiredAt, Kind: episodes.EventFired})
 	}
 	if e.OnHold {
-		tl.Events = append(tl.Events, episodes.Event{At: s.began.Add(-2 * time.Minute), Kind: episodes.EventOnHold, Sources: []string{"kubelet"}})
+		tl.Events = append(tl.Events, episodes.Event{Time: s.began.Add(-2 * time.Minute), Kind: episodes.EventOnHold, Sources: []string{"kubelet"}})
 	}
 	if !e.EndsAt.IsZero() {
-		tl.Events = append(tl.Events, episodes.Event{At: e.EndsAt, Kind: episodes.EventEnded, Reason: e.Reason})
+		tl.Events = append(tl.Events, episodes.Event{Time: e.EndsAt, Kind: episodes.EventEnded, Reason: e.Reason})
 	}
 	return tl, true
 }
@@ -382,7 +382,7 @@ func (s *scene) sources() []web.Source {
 	}
 	e := web.Source{Name: "events", Up: s.calm, Opened: true, Watermark: time.Now().Add(-6 * time.Minute), Lines: 4123, Error: map[bool]string{false: "watch events: the API server refused: 403"}[s.calm]}
 	if !s.calm {
-		e.Away = s.began.Add(-6 * time.Minute)
+		e.AwaySince = s.began.Add(-6 * time.Minute)
 	}
 	return []web.Source{k, e}
 }
@@ -391,7 +391,7 @@ func (s *scene) unknown() web.Unknown {
 	u := web.Unknown{Enabled: true, PerDay: 10, Patterns: 412, Components: 31, Failures: []web.UnknownFailure{}}
 	if !s.calm {
 		u.Failures = append(u.Failures, web.UnknownFailure{
-			Fingerprint: "00000000deadbeef", State: "alert", Why: "new", Component: "payments/ledger", Labels: map[string]string{"namespace": "payments"},
+			Fingerprint: "00000000deadbeef", State: "alert", Reason: "new", Component: "payments/ledger", Labels: map[string]string{"namespace": "payments"},
 			Pattern: "failed to post entry <*>: " + hostile, Level: "error", Since: s.began.Add(-time.Hour), Last: s.began, Count: 321,
 			Pods: []string{"ledger-0", "ledger-1"}, Changes: []string{"image ledger:1.4.0 to ledger:1.5.0, 3 minutes before"}, Examples: []redact.Text{hostile}, Ignore: "{component: ledger}",
 		})

@@ -92,7 +92,7 @@ func fired(t *testing.T, set *rules.Set, start time.Time, lines []line) map[stri
 	for _, a := range report.Alerts {
 		id := servers.LabelText(a.Episode.Labels)
 		if _, seen := out[id]; !seen {
-			out[id] = a.Fired
+			out[id] = a.FiredAt
 		}
 	}
 	return out

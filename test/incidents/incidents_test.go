@@ -139,7 +139,7 @@ func shipped(t *testing.T) (*rules.Set, *matcher.Program) {
 func labelsOf(alerts []episodes.Episode, at time.Time, resolved bool) []map[string]string {
 	var out []map[string]string
 	for _, a := range alerts {
-		over := !a.Concluded.IsZero() && !a.Concluded.After(at)
+		over := !a.ConcludedAt.IsZero() && !a.ConcludedAt.After(at)
 		if !a.FiredAt.After(at) && over == resolved {
 			out = append(out, a.Labels)
 		}

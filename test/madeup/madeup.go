@@ -79,7 +79,7 @@ func (t *tape) Run(ctx context.Context, p sources.Pipeline) error {
 func (t *tape) Status() sources.Status {
 	s := sources.Status{Name: t.cfg.Name, Up: t.read.Load(), Opened: t.read.Load(), Watermark: t.now()}
 	if s.Up {
-		s.Losses = map[string]sources.Loss{"torn": {Count: 1, At: t.now(), Path: t.cfg.LinesFile}}
+		s.Losses = map[string]sources.Loss{"torn": {Count: 1, Time: t.now(), Path: t.cfg.LinesFile}}
 	}
 	return s
 }

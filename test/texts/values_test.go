@@ -103,4 +103,4 @@ func withLabels(r *rules.Rule, d rules.TemplateData) rules.TemplateData {
 	return d
 }
 
-func neutral(s string) string { return redact.Inert(redact.Sanitise(s)) }
+func neutral(s string) string { return redact.DefuseLinks(redact.Sanitise(s)) }

@@ -36,9 +36,9 @@ type Complaint struct {
 	// Ends reports that the program or a part of it ended, by a panic, a fatal record, or a
 	// record that says so.
 	Ends bool
-	// Thing is the first name in a line without an Object, such as the name of a device. It is
+	// FirstName is the first name in a line without an Object, such as the name of a device. It is
 	// empty if the line has no name. Lines about the same failure may have different names.
-	Thing redact.Text
+	FirstName redact.Text
 }
 
 // Urgent reports whether the line is an error by its level or by its words.
@@ -129,7 +129,7 @@ func (r *ComplaintReader) describe(c *Complaint, red *redact.Redactor) {
 		c.Key = r.key(message, err)
 	}
 	if c.Object = red.Part(raw, c.Line, r.object(r.first)); c.Object == "" {
-		c.Thing = red.Part(raw, c.Line, r.thing())
+		c.FirstName = red.Part(raw, c.Line, r.thing())
 	}
 }
 
@@ -201,7 +201,7 @@ func (r *ComplaintReader) append(message, err string, zeros bool) []byte {
 func (r *ComplaintReader) Template(red *redact.Redactor) (message, err redact.Text) {
 	message, err = red.Text(r.read.Message), red.Text(r.read.Error)
 	message = message.Map(func(s string) string { return text.TruncateMiddle(firstLine(s, len(s)), maxMessage) })
-	err = err.Map(func(s string) string { return text.TruncateMiddle(Essence(strings.TrimSpace(s)), maxError) })
+	err = err.Map(func(s string) string { return text.TruncateMiddle(EventText(strings.TrimSpace(s)), maxError) })
 	mask := func(s string) string {
 		r.masked = r.append(s, "", true)
 		return strings.TrimSpace(string(r.masked))

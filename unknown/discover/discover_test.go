@@ -151,8 +151,8 @@ func TestSerious(t *testing.T) {
 		"error 2000 Reconciler error | Operation cannot be fulfilled on x \"<name>\": the object has been modified; please apply your changes",
 		"info 2000 retrying the fan after <num> seconds",
 	}, summary(r))
-	require.Equal(t, []string{"level fatal +5.0", "words +2.5", "new in the log of its component +2.0"}, r.Patterns[0].Why)
-	require.Subset(t, r.Patterns[2].Why, []string{"usually passes -1.0", "2000 times +1.8", "all the time -1.0", "so its lines do not count -1.8"})
+	require.Equal(t, []string{"level fatal +5.0", "words +2.5", "new in the log of its component +2.0"}, r.Patterns[0].Reasons)
+	require.Subset(t, r.Patterns[2].Reasons, []string{"usually passes -1.0", "2000 times +1.8", "all the time -1.0", "so its lines do not count -1.8"})
 }
 
 // One component with many complaints does not hide another.

@@ -155,14 +155,14 @@ func (f *Finder) countLines(s *stream, hits []matcher.Hit, lines []matcher.Compl
 			s.matched = h.LineNumber
 			f.report.Covered++
 			if !h.Untimed {
-				s.home.saw(h.Time)
+				s.home.extend(h.Time)
 			}
 		}
 	}
 	for i := range lines {
 		l := &lines[i]
 		if !l.Untimed {
-			s.home.saw(l.Time)
+			s.home.extend(l.Time)
 		}
 		s.home.lines = max(s.home.lines, s.linesBefore+l.LineNumber)
 		f.countLine(s, l)
@@ -199,9 +199,9 @@ func (f *Finder) countLine(s *stream, l *matcher.Complaint) {
 	if l.Untimed {
 		at = time.Time{}
 	}
-	p.saw(at)
+	p.extend(at)
 	if p.home == s.home {
-		p.position.saw(s.linesBefore + l.LineNumber)
+		p.position.extend(s.linesBefore + l.LineNumber)
 	}
 	n := f.streamNumber(s)
 	p.seenIn(n)
@@ -226,7 +226,7 @@ func (f *Finder) newPattern(c *Complaint, s *stream, l *matcher.Complaint) *patt
 	p.template, p.err = f.reader.Template(f.opt.Redactor)
 	first, _, _ := strings.Cut(string(p.err), lineSeparator)
 	p.template, p.err = p.template.Clone(), p.err[:len(first)].Clone()
-	p.Object, p.Thing = "", ""
+	p.Object, p.FirstName = "", ""
 	// A peer that closes a connection early is usually a client that disconnected.
 	p.Passes = p.Passes || strings.HasSuffix(string(p.template+p.err), "broken pipe")
 	p.module = f.reader.lines.module(l.Line)

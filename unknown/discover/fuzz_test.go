@@ -55,8 +55,8 @@ func FuzzPropose(f *testing.F) {
 			if p.Object != "" {
 				require.Equal(t, p.Value, p.valueIn(p.Line))
 			}
-			if p.Other != "" {
-				require.True(t, p.containsTexts(p.Other))
+			if p.OtherLine != "" {
+				require.True(t, p.containsTexts(p.OtherLine))
 				require.True(t, p.Object == "" || p.OtherValue != p.Value)
 			}
 		}

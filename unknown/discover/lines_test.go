@@ -50,10 +50,10 @@ func TestLines(t *testing.T) {
 		if p.Object != "" {
 			fmt.Fprintf(&got, "object   %s=%s, other %s, by %s%s %s\n", p.Object, p.Value, p.OtherValue, p.Field, p.FieldRegex, p.Regex)
 		}
-		fmt.Fprintf(&got, "other    %s\n\n", p.Other)
+		fmt.Fprintf(&got, "other    %s\n\n", p.OtherLine)
 		for _, p := range proposals {
 			require.True(t, p.containsTexts(p.Line))
-			require.True(t, p.Other == "" || p.containsTexts(p.Other))
+			require.True(t, p.OtherLine == "" || p.containsTexts(p.OtherLine))
 		}
 	}
 	golden(t, "testdata/lines.want", got.String())

@@ -45,7 +45,7 @@ func (f *Finder) component(name string) *component {
 	return c
 }
 
-func (c *component) saw(t time.Time) {
+func (c *component) extend(t time.Time) {
 	if c.first.IsZero() || t.Before(c.first) {
 		c.first = t
 	}
@@ -60,7 +60,7 @@ type windows struct {
 	newest, count int64
 }
 
-func (w *windows) saw(window int64) {
+func (w *windows) extend(window int64) {
 	if window != w.newest {
 		w.newest = window
 		w.count++
@@ -74,13 +74,13 @@ type positions struct {
 	windows            windows
 }
 
-func (x *positions) saw(line int64) {
+func (x *positions) extend(line int64) {
 	if x.count == 0 {
 		x.first = line
 	}
 	x.last = line
 	x.count++
-	x.windows.saw(line/windowLines + 1)
+	x.windows.extend(line/windowLines + 1)
 }
 
 func (x *positions) add(o *positions) {
@@ -92,9 +92,9 @@ func (x *positions) add(o *positions) {
 	x.windows.count = max(x.windows.count, o.windows.count)
 }
 
-// saw extends the time range of a pattern to t, the time of a line. A zero t means that the
+// extend extends the time range of a pattern to t, the time of a line. A zero t means that the
 // line has no time.
-func (p *pattern) saw(t time.Time) {
+func (p *pattern) extend(t time.Time) {
 	if t.IsZero() {
 		return
 	}
@@ -104,7 +104,7 @@ func (p *pattern) saw(t time.Time) {
 	if t.After(p.last) {
 		p.last = t
 	}
-	p.periods.saw(t.Unix() / int64(windowSpan/time.Second))
+	p.periods.extend(t.Unix() / int64(windowSpan/time.Second))
 }
 
 // rateNovelty adjusts the points of groups by the times when they occurred.
@@ -133,8 +133,8 @@ func (g *group) ranFor() time.Duration {
 	var out component
 	for _, c := range g.owners {
 		if !c.first.IsZero() {
-			out.saw(c.first)
-			out.saw(c.last)
+			out.extend(c.first)
+			out.extend(c.last)
 		}
 	}
 	return out.last.Sub(out.first)

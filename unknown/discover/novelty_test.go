@@ -32,14 +32,14 @@ func TestNovelty(t *testing.T) {
 	labels := matcher.Labels{"namespace": "zoo", "pod": "a", "container": "keeper"}
 	r := find(t, nil, Options{}, input("a", log.String(), labels))
 	require.Contains(t, r.Patterns[0].Template, "door of the barn")
-	require.Contains(t, strings.Join(r.Patterns[0].Why, "; "), "new in the log of its component +2.0")
+	require.Contains(t, strings.Join(r.Patterns[0].Reasons, "; "), "new in the log of its component +2.0")
 	require.Contains(t, r.Patterns[1].Template, "count the cows")
 
 	// A short excerpt proves nothing.
 	text := strings.Split(log.String(), "\n")
 	r = find(t, nil, Options{}, input("a", text[0]+"\n"+text[len(text)-2]+"\n", labels))
 	for _, p := range r.Patterns {
-		require.NotContains(t, strings.Join(p.Why, "; "), "new")
+		require.NotContains(t, strings.Join(p.Reasons, "; "), "new")
 	}
 }
 
@@ -62,7 +62,7 @@ func TestNoveltyByLines(t *testing.T) {
 	why := func(n int, labels matcher.Labels) map[string]string {
 		out := map[string]string{}
 		for _, p := range find(t, nil, Options{}, input("a", log(n, "cannot feed the ant", "the door of the barn is broken", "unable to wash the bee"), labels)).Patterns {
-			out[string(p.Template)] = strings.Join(p.Why, "; ")
+			out[string(p.Template)] = strings.Join(p.Reasons, "; ")
 		}
 		return out
 	}

@@ -30,9 +30,9 @@ type Proposal struct {
 	// Waits reports that the line says that something is missing or is tried again. Only a
 	// line that repeats for a long time is then a failure.
 	Waits bool
-	// Line is the example from which the rule was made. Other is the same line with other
+	// Line is the example from which the rule was made. OtherLine is the same line with other
 	// values, or "" if no part of Line varies. OtherValue is the name of the object in Other.
-	Line, Other, OtherValue string
+	Line, OtherLine, OtherValue string
 
 	message, err string // message of the line, and its error
 }
@@ -76,11 +76,11 @@ func propose(line, template string) []Proposal {
 	var out []Proposal
 	for _, with := range []func(*Proposal, parsedLine) bool{withField, withText, withTail} {
 		if q := p; with(&q, reading) {
-			q.vary(reading)
+			q.setOtherLine(reading)
 			out = append(out, q)
 		}
 	}
-	p.vary(reading)
+	p.setOtherLine(reading)
 	return append(out, p)
 }
 
@@ -116,7 +116,7 @@ func fixedTexts(line, template string, r parsedLine) []string {
 func fixedText(line, template, part string) string {
 	longest := ""
 	for _, text := range runs(part) {
-		if text = within(line, template, text); len(text) < minText {
+		if text = longestRun(line, template, text); len(text) < minText {
 			continue
 		}
 		var j judgement
@@ -131,10 +131,10 @@ func fixedText(line, template, part string) string {
 	return longest
 }
 
-// within returns the longest sequence of words of text that the line contains. Unless template
+// longestRun returns the longest sequence of words of text that the line contains. Unless template
 // is empty, the template must contain the sequence too. The words may be separated in the line
 // by color codes, and some of them may vary between the lines of the pattern.
-func within(line, template, text string) string {
+func longestRun(line, template, text string) string {
 	ok := func(part string) bool {
 		return strings.Contains(line, part) && (template == "" || strings.Contains(template, part))
 	}
@@ -327,9 +327,9 @@ var genericWords = []string{
 	"list", "watch", "lock", "calling", "alertname", "severity", "resolves", "overflow", "time", "timestamp", "date", "uid", "hash",
 }
 
-// vary sets Other to the line with another object, and with other numbers in the message and
+// setOtherLine sets OtherLine to the line with another object, and with other numbers in the message and
 // the error.
-func (p *Proposal) vary(r parsedLine) {
+func (p *Proposal) setOtherLine(r parsedLine) {
 	other := p.Line
 	for _, part := range []string{r.Message, r.Error} {
 		if k := strings.Index(other, part); part != "" && k >= 0 {
@@ -352,7 +352,7 @@ func (p *Proposal) vary(r parsedLine) {
 			return
 		}
 	}
-	p.Other = other
+	p.OtherLine = other
 }
 
 func (p *Proposal) containsTexts(line string) bool {

@@ -33,8 +33,8 @@ type Pattern struct {
 	Last  *time.Time `json:"last,omitempty"`
 	// Score is the urgency of the pattern. A higher score is more urgent. Why gives the
 	// reasons for it.
-	Score float64  `json:"score,omitempty"`
-	Why   []string `json:"why,omitempty"`
+	Score   float64  `json:"score,omitempty"`
+	Reasons []string `json:"why,omitempty"`
 	// Example is the first line of the pattern, without its envelope. Input, LineNumber and
 	// Labels say where it was found.
 	Example    redact.Text    `json:"example"`
@@ -103,7 +103,7 @@ type group struct {
 	// groups.
 	base, score  float64
 	higherGroups float64 // number of higher groups of the same components
-	why          []string
+	reasons      []string
 }
 
 // Report returns the ranked patterns so far, with secrets hidden. It returns at most top
@@ -124,7 +124,7 @@ func (f *Finder) Report(minCount int64, top int) Report {
 	}
 	for _, g := range ranked {
 		p := g.members[0].export(&g.all)
-		p.Score, p.Why = math.Round(g.score*10)/10, g.why
+		p.Score, p.Reasons = math.Round(g.score*10)/10, g.reasons
 		for _, v := range g.members[1:] {
 			p.Variants = append(p.Variants, v.export(v))
 		}
@@ -138,12 +138,12 @@ func (p *pattern) export(counts *pattern) Pattern {
 	return Pattern{
 		ID: fmt.Sprintf("%016x", p.id()), Template: p.template, Error: p.err,
 		Level: counts.Level, Count: counts.count, Streams: len(counts.streams), MoreStreams: len(counts.streams) >= maxStreams,
-		First: stated(counts.first), Last: stated(counts.last),
+		First: utcOrNil(counts.first), Last: utcOrNil(counts.last),
 		Example: p.Line, Input: p.input, LineNumber: p.number, Labels: p.labels,
 	}
 }
 
-func stated(t time.Time) *time.Time {
+func utcOrNil(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
@@ -248,7 +248,7 @@ func (f *Finder) rate(g *group) {
 			g.owners = append(g.owners, c)
 		}
 	}
-	g.base, g.why = 0, nil
+	g.base, g.reasons = 0, nil
 	g.addPoints(levelPoints[g.all.Level], "level %s", g.all.Level)
 	if waited > 0 {
 		g.addPoints(wordPoints[words], "waits for %s", waited.Round(time.Second))
@@ -276,7 +276,7 @@ func (g *group) frequency() float64 {
 
 func (g *group) addPoints(points float64, why string, args ...any) {
 	if g.base += points; points != 0 {
-		g.why = append(g.why, fmt.Sprintf(why, args...)+fmt.Sprintf(" %+.1f", points))
+		g.reasons = append(g.reasons, fmt.Sprintf(why, args...)+fmt.Sprintf(" %+.1f", points))
 	}
 	g.score = g.base
 }
@@ -299,7 +299,7 @@ func diversify(rest []*group) []*group {
 	for len(rest) > 0 && len(out) < maxDiverse {
 		best := slices.MinFunc(rest, compareGroups)
 		if d := best.demotion(); d < 0 {
-			best.why = append(best.why, fmt.Sprintf("others of its component are above %+.1f", d))
+			best.reasons = append(best.reasons, fmt.Sprintf("others of its component are above %+.1f", d))
 		}
 		out = append(out, best)
 		rest = slices.DeleteFunc(rest, func(g *group) bool { return g == best })

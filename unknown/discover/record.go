@@ -5,18 +5,18 @@ import "strings"
 // lineSeparator separates the lines of a record in the result of Essence.
 const lineSeparator = " / "
 
-// Essence returns the lines of a record that state what happened, joined to one line. It omits
+// EventText returns the lines of a record that state what happened, joined to one line. It omits
 // the frames of stack traces. A record of one line is returned unchanged.
-func Essence(record string) string {
+func EventText(record string) string {
 	record = strings.TrimRight(record, "\n")
 	if strings.IndexByte(record, '\n') < 0 {
 		return record
 	}
-	return strings.Join(telling(record), lineSeparator)
+	return strings.Join(eventLines(record), lineSeparator)
 }
 
-// telling returns the lines of a record without the frames of stack traces.
-func telling(record string) (out []string) {
+// eventLines returns the lines of a record without the frames of stack traces.
+func eventLines(record string) (out []string) {
 	source := false // whether the next line is source code below a frame of a Python traceback
 	for line := range strings.SplitSeq(record, "\n") {
 		line = strings.TrimSpace(line)
@@ -54,7 +54,7 @@ func causeOf(record string) string {
 		return ""
 	}
 	cause, last := "", ""
-	for _, line := range telling(rest) {
+	for _, line := range eventLines(rest) {
 		if text, ok := strings.CutPrefix(line, "Caused by: "); ok {
 			cause = text
 		}

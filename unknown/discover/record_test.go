@@ -84,11 +84,11 @@ func TestTemplateHasTheCause(t *testing.T) {
 }
 
 func TestEssence(t *testing.T) {
-	require.Equal(t, "one line", Essence("one line\n"))
+	require.Equal(t, "one line", EventText("one line\n"))
 	require.Equal(t, "panic: the map is nil / [signal SIGSEGV: segmentation violation code=0x1]",
-		Essence("panic: the map is nil\n[signal SIGSEGV: segmentation violation code=0x1]\n\ngoroutine 1 [running]:\nmain.(*T).run(0xc0001, 0x2)\n\t/src/main.go:17 +0x1d\nmain.main()\n\t/src/main.go:9 +0x2c"))
+		EventText("panic: the map is nil\n[signal SIGSEGV: segmentation violation code=0x1]\n\ngoroutine 1 [running]:\nmain.(*T).run(0xc0001, 0x2)\n\t/src/main.go:17 +0x1d\nmain.main()\n\t/src/main.go:9 +0x2c"))
 	require.Equal(t, "x failed / Traceback (most recent call last): / OSError: full",
-		Essence("x failed\nTraceback (most recent call last):\n  File \"/app/a.py\", line 7, in run\n    self.step()\nOSError: full"))
+		EventText("x failed\nTraceback (most recent call last):\n  File \"/app/a.py\", line 7, in run\n    self.step()\nOSError: full"))
 }
 
 func TestEnds(t *testing.T) {
@@ -112,7 +112,7 @@ func TestThing(t *testing.T) {
 		t.Helper()
 		c, ok := r.Read(line, nil)
 		require.True(t, ok, line)
-		require.Equal(t, redact.Text(want), c.Thing, line)
+		require.Equal(t, redact.Text(want), c.FirstName, line)
 	}
 	f("pvc-7c1f0d2e", "E0302 10:00:00.000000       1 c.go:3] volume pvc-7c1f0d2e is still attached, cannot detach")
 	f("/dev/sdb", "E0302 10:00:00.000000       1 c.go:3] lsblk /dev/sdb failed: exit status 32")

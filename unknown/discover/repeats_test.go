@@ -32,7 +32,7 @@ func TestWaits(t *testing.T) {
 	const text = "Waiting for the volume to be attached"
 	f(waitLog(1, 5, time.Minute, 0, text))
 	r := f(waitLog(1, 11, time.Minute, 0, text), "info 11 "+text)
-	require.Equal(t, []string{"level info +2.2", "waits for 10m0s +1.5", "11 times +0.6"}, r.Patterns[0].Why)
+	require.Equal(t, []string{"level info +2.2", "waits for 10m0s +1.5", "11 times +0.6"}, r.Patterns[0].Reasons)
 	require.EqualValues(t, 11, r.Complaints)
 	r = f(waitLog(100, 5, time.Minute, 5*time.Minute, text)) // each of them is short
 	require.Zero(t, r.Complaints)
@@ -48,13 +48,13 @@ func TestWaits(t *testing.T) {
 func TestRetries(t *testing.T) {
 	const text = "attach failed, will retry"
 	r := find(t, nil, Options{}, input("a.log", waitLog(1, 5, time.Minute, 0, text), nil))
-	require.Contains(t, r.Patterns[0].Why, "tries again -0.5")
+	require.Contains(t, r.Patterns[0].Reasons, "tries again -0.5")
 	r = find(t, nil, Options{}, input("a.log", waitLog(1, 50, time.Minute, 0, text), nil))
-	require.NotContains(t, strings.Join(r.Patterns[0].Why, ", "), "tries again")
+	require.NotContains(t, strings.Join(r.Patterns[0].Reasons, ", "), "tries again")
 	r = find(t, nil, Options{}, input("a.log", waitLog(1, 50, time.Minute, 0, "sync failed: the object has been modified, will retry"), nil))
-	require.Contains(t, r.Patterns[0].Why, "usually passes -1.0")
+	require.Contains(t, r.Patterns[0].Reasons, "usually passes -1.0")
 	r = find(t, nil, Options{}, input("a.log", "E0101 10:00:00.0 1 a.go:1] \"cannot answer\" err=\"write tcp 10.0.0.1:80->10.0.0.2:9: write: broken pipe\"\n", nil))
-	require.Equal(t, []string{"level error +3.0", "words +1.5", "usually passes -1.0"}, r.Patterns[0].Why)
+	require.Equal(t, []string{"level error +3.0", "words +1.5", "usually passes -1.0"}, r.Patterns[0].Reasons)
 	r = find(t, nil, Options{}, input("a.log", "E0101 10:00:00.0 1 a.go:1] cannot repair the broken pipe of the bath\n", nil))
-	require.Equal(t, []string{"level error +3.0", "words +1.5"}, r.Patterns[0].Why)
+	require.Equal(t, []string{"level error +3.0", "words +1.5"}, r.Patterns[0].Reasons)
 }

@@ -37,9 +37,9 @@ func Skeleton(pack string, all []RuleSkeleton) string {
 	return fmt.Sprintf("pack: {name: %s, version: 0.1.0}\nrules:\n%s", pack, rules.String())
 }
 
-// Fitting returns s with the most specific proposal whose pack passes try. try checks and
+// FirstPassing returns s with the most specific proposal whose pack passes try. try checks and
 // tests a pack. If s.Alert is empty, the name is derived from the proposal.
-func Fitting(proposals []Proposal, s RuleSkeleton, try func(pack []byte) error) (RuleSkeleton, error) {
+func FirstPassing(proposals []Proposal, s RuleSkeleton, try func(pack []byte) error) (RuleSkeleton, error) {
 	if len(proposals) == 0 {
 		return s, errors.New("the line has no constant text of at least 8 letters to match; use another line")
 	}
@@ -62,7 +62,7 @@ func Fitting(proposals []Proposal, s RuleSkeleton, try func(pack []byte) error) 
 func PackFor(name, line, template string, labels map[string]string, try func(pack []byte) error) (string, error) {
 	s := RuleSkeleton{Labels: labels, Component: ComponentOf(labels)}
 	s.Label, s.Value = SelectorOf(labels)
-	rule, err := Fitting(propose(line, template), s, try)
+	rule, err := FirstPassing(propose(line, template), s, try)
 	if err != nil {
 		return "", err
 	}
@@ -188,12 +188,12 @@ func (w *writer) allTests() {
 	}
 	expect = append(expect, fmt.Sprintf("{at: %s, firing: none}", minutes(w.quiet())))
 	w.test("the line fires, in each "+w.place+" by itself", w.s.Value, w.input("0s", p.Line, "")+",\n    "+w.input("1s", p.Line, w.away), expect...)
-	if p.Other != "" {
+	if p.OtherLine != "" {
 		both := w.firing(w.alert(w.home, p.Value, 2))
 		if p.Object != "" {
 			both = w.firing(w.alert(w.home, p.Value, 0), w.alert(w.home, p.OtherValue, 0))
 		}
-		w.test("with other values", w.s.Value, w.input("0s", p.Line, "")+",\n    "+w.input("1s", p.Other, ""), both)
+		w.test("with other values", w.s.Value, w.input("0s", p.Line, "")+",\n    "+w.input("1s", p.OtherLine, ""), both)
 	}
 	w.test("another line does not", w.s.Value, w.input("0s", "everything is fine", ""), w.firing())
 	if !p.simple() {

@@ -85,8 +85,8 @@ func parseWords(list string) *lexicon {
 // byte.
 func firstAndLast(word []byte) int { return int(word[0]&31)<<5 | int(word[len(word)-1]&31) }
 
-// of returns the rating of a word, which must not be empty.
-func (x *lexicon) of(word []byte) rating {
+// rate returns the rating of a word, which must not be empty.
+func (x *lexicon) rate(word []byte) rating {
 	if x.lengths[firstAndLast(word)]>>(len(word)%64)&1 == 0 {
 		return rating{}
 	}
@@ -172,7 +172,7 @@ func (j *judgement) add(word, both []byte, negated bool) {
 }
 
 func (j *judgement) addRating(word []byte) {
-	r := complaints.of(word)
+	r := complaints.rate(word)
 	j.addWeight(word, r.weight)
 	j.patience |= r.patience
 }

@@ -35,9 +35,9 @@ func (s *Sentinel) fire(f *finding, now int64) episodes.Episode {
 	return s.episode(c)
 }
 
-// follows updates the open alert of a component. Further failures join the alert. The alert
+// updateAlert updates the open alert of a component. Further failures join the alert. The alert
 // ends when all of its failures are quiet.
-func (s *Sentinel) follows(c *component, found []finding, now, proved int64) []episodes.Episode {
+func (s *Sentinel) updateAlert(c *component, found []finding, now, proved int64) []episodes.Episode {
 	a := c.alert
 	for _, key := range a.Patterns {
 		if p := c.find(key); p != nil {
@@ -51,14 +51,14 @@ func (s *Sentinel) follows(c *component, found []finding, now, proved int64) []e
 			continue
 		}
 		if first := c.find(a.Patterns[0]); p.Ends && first != nil && !first.Ends {
-			a.leads(&found[i])
+			a.setFirst(&found[i])
 		} else {
 			a.Patterns = append(a.Patterns, p.Key)
 		}
 		p.Alerted, joined = now, true
 	}
-	if proved-a.Last >= quiet && proved >= a.FiredAt {
-		return []episodes.Episode{s.ended(c, episodes.ReasonQuiet, a.Last+quiet, now)}
+	if proved-a.Last >= endAfter && proved >= a.FiredAt {
+		return []episodes.Episode{s.endAlert(c, episodes.ReasonQuiet, a.Last+endAfter, now)}
 	}
 	if joined {
 		return []episodes.Episode{s.episode(c)}
@@ -66,8 +66,8 @@ func (s *Sentinel) follows(c *component, found []finding, now, proved int64) []e
 	return nil
 }
 
-// leads makes f the first failure of the alert.
-func (a *alert) leads(f *finding) {
+// setFirst makes f the first failure of the alert.
+func (a *alert) setFirst(f *finding) {
 	a.Patterns = slices.Insert(a.Patterns, 0, f.pattern.Key)
 	a.Cause, a.Object = f.cause, ""
 	if f.run != nil {
@@ -75,11 +75,11 @@ func (a *alert) leads(f *finding) {
 	}
 }
 
-// ended ends the alert of a component. It returns the alert's last state.
-func (s *Sentinel) ended(c *component, why episodes.Reason, t, now int64) episodes.Episode {
+// endAlert ends the alert of a component. It returns the alert's last state.
+func (s *Sentinel) endAlert(c *component, why episodes.Reason, t, now int64) episodes.Episode {
 	x := s.episode(c)
 	x.State, x.Reason = episodes.StateResolved, why
-	x.EndsAt, x.Concluded = unix(max(t, c.alert.StartsAt)), unix(now)
+	x.EndsAt, x.ConcludedAt = unix(max(t, c.alert.StartsAt)), unix(now)
 	c.alert = nil
 	s.open--
 	return x
@@ -110,7 +110,7 @@ func (s *Sentinel) episode(c *component) episodes.Episode {
 	a, labels := c.alert, labelsOf(c)
 	x := episodes.Episode{
 		Fingerprint: episodes.FingerprintOf(labels), Alert: AlertName, State: episodes.StateFiring, Labels: labels,
-		StartsAt: unix(a.StartsAt), FiredAt: unix(a.FiredAt), LastSeen: unix(a.FiredAt), Party: c.party,
+		StartsAt: unix(a.StartsAt), FiredAt: unix(a.FiredAt), LastSeen: unix(a.FiredAt), Tenant: c.party,
 	}
 	u := s.unknown(c, a.Patterns, a.Cause, a.Object)
 	u.Since = x.StartsAt
@@ -122,8 +122,8 @@ func (s *Sentinel) episode(c *component) episodes.Episode {
 	return x
 }
 
-// Open returns the open alerts.
-func (s *Sentinel) Open() []episodes.Episode {
+// OpenAlerts returns the open alerts.
+func (s *Sentinel) OpenAlerts() []episodes.Episode {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []episodes.Episode
@@ -136,11 +136,11 @@ func (s *Sentinel) Open() []episodes.Episode {
 	return out
 }
 
-func (u *Unknown) annotations() map[string]string {
+func (u *UnknownFailure) annotations() map[string]string {
 	where := u.Name()
 	var d strings.Builder
 	fmt.Fprintf(&d, "Pattern: %s\n", u.Pattern)
-	for i, also := range u.Also {
+	for i, also := range u.OtherTexts {
 		if i == 0 {
 			d.WriteString("Also:\n")
 		}
@@ -164,7 +164,7 @@ func (u *Unknown) annotations() map[string]string {
 		fmt.Fprintf(&d, "  %s\n", e)
 	}
 	what := "reports a failure again and again, and no rule describes it"
-	if u.Why == whyNew {
+	if u.Reason == whyNew {
 		what = "reports a failure that it did not report before, and no rule describes it"
 	}
 	return map[string]string{

@@ -129,7 +129,7 @@ func (s *Sentinel) use(c *component) {
 func (s *Sentinel) name(c *component, labels map[string]string) {
 	c.labels = maps.Clone(labels)
 	c.party, c.infrastructure = partyOf(labels), s.class(labels["namespace"]) == quota.Infrastructure
-	c.ignored = slices.ContainsFunc(s.cfg.Ignore, func(g Ignore) bool { return g.Text == "" && g.matches(c) })
+	c.ignored = slices.ContainsFunc(s.cfg.Ignore, func(g IgnoreRule) bool { return g.Text == "" && g.matches(c) })
 }
 
 // partyOf returns the party to which labels belong, which is a namespace of a cluster.
@@ -215,5 +215,5 @@ func formForRule(line redact.Text) redact.Text {
 // shown returns a line as an example for people. It omits stack traces, but keeps the end of
 // the line.
 func shown(line redact.Text) redact.Text {
-	return text.TruncateMiddle(redact.Sanitise(line.Map(discover.Essence)), maxExample).Clone()
+	return text.TruncateMiddle(redact.Sanitise(line.Map(discover.EventText)), maxExample).Clone()
 }

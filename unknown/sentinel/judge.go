@@ -12,8 +12,8 @@ import (
 
 // Times in seconds that decide when a pattern is a failure and when the failure is over.
 const (
-	known         = 3600 // time for which a component must have been read before one of its patterns counts as new
-	quiet         = 1800 // time for which no line of a pattern may have been written before its failure counts as over
+	knownAfter    = 3600 // time for which a component must have been read before one of its patterns counts as new
+	endAfter      = 1800 // time for which no line of a pattern may have been written before its failure counts as over
 	day           = 24 * 3600
 	renotifyAfter = 7 * day // time after which the same pattern may cause another notification
 )
@@ -72,7 +72,7 @@ func (s *Sentinel) find(c *component, proved int64) (out []finding) {
 	}
 	for _, item := range c.patterns.Items {
 		p := item.Value
-		if proved-p.Last >= quiet {
+		if proved-p.Last >= endAfter {
 			continue
 		}
 		f := finding{component: c, pattern: p}
@@ -95,7 +95,7 @@ func (s *Sentinel) find(c *component, proved int64) (out []finding) {
 // isNew reports whether a pattern is new in the component. A new pattern must have repeated,
 // and the component must have been read for at least an hour before without a similar pattern.
 func (c *component) isNew(p *pattern, proved int64) bool {
-	if p.Passes || p.Waits || !p.urgent() || p.Alerted > 0 || p.First-c.since < known || proved-p.First < newNeeds.seconds() {
+	if p.Passes || p.Waits || !p.urgent() || p.Alerted > 0 || p.First-c.since < knownAfter || proved-p.First < newNeeds.seconds() {
 		return false
 	}
 	need := newNeeds
@@ -106,7 +106,7 @@ func (c *component) isNew(p *pattern, proved int64) bool {
 		return false
 	}
 	for _, item := range c.patterns.Items {
-		if o := item.Value; o != p && p.First-o.First >= known && discover.Similar(string(o.text()), string(p.text())) {
+		if o := item.Value; o != p && p.First-o.First >= knownAfter && discover.Similar(string(o.text()), string(p.text())) {
 			return false
 		}
 	}
@@ -127,16 +127,16 @@ func (s *Sentinel) Evaluate(now time.Time, proof Proof) []episodes.Episode {
 	s.displaced = nil
 	var waiting []finding // worst failure of each component without an alert
 	s.st.Held = 0
-	for c := range s.complaining() {
+	for c := range s.complainingComponents() {
 		// A component without failures and alerts needs no proof.
 		if found := s.find(c, at); len(found) == 0 && c.alert == nil {
 			continue
 		}
-		proved := s.proved(c, at, proof)
+		proved := s.readUpTo(c, at, proof)
 		found := s.find(c, proved)
 		switch {
 		case c.alert != nil:
-			changed = append(changed, s.follows(c, found, at, proved)...)
+			changed = append(changed, s.updateAlert(c, found, at, proved)...)
 		case len(found) > 0 && s.notifiable(c, &found[0], at):
 			waiting = append(waiting, found[0])
 		}
@@ -158,7 +158,7 @@ func (s *Sentinel) Evaluate(now time.Time, proof Proof) []episodes.Episode {
 	return changed
 }
 
-func (s *Sentinel) complaining() func(yield func(*component) bool) {
+func (s *Sentinel) complainingComponents() func(yield func(*component) bool) {
 	return func(yield func(*component) bool) {
 		for _, group := range s.components {
 			for _, item := range group.Items {
@@ -172,8 +172,8 @@ func (s *Sentinel) complaining() func(yield func(*component) bool) {
 	}
 }
 
-// proved returns the time up to which all lines of a component have been read.
-func (s *Sentinel) proved(c *component, now int64, proof Proof) int64 {
+// readUpTo returns the time up to which all lines of a component have been read.
+func (s *Sentinel) readUpTo(c *component, now int64, proof Proof) int64 {
 	t := proof(c.labels)
 	if t.IsZero() {
 		return 0
@@ -184,14 +184,14 @@ func (s *Sentinel) proved(c *component, now int64, proof Proof) int64 {
 // notifiable reports whether another alert of the component may fire. An alert for the same
 // failure may fire once a week, and an alert for another new failure once a day.
 func (s *Sentinel) notifiable(c *component, f *finding, now int64) bool {
-	if s.recently(c, f.pattern, now) {
+	if s.alertedRecently(c, f.pattern, now) {
 		return false
 	}
 	return f.cause == persists || c.last == 0 || now-c.last >= day
 }
 
-// recently reports whether an alert fired for this pattern or a similar one within a week.
-func (s *Sentinel) recently(c *component, p *pattern, now int64) bool {
+// alertedRecently reports whether an alert fired for this pattern or a similar one within a week.
+func (s *Sentinel) alertedRecently(c *component, p *pattern, now int64) bool {
 	for _, item := range c.patterns.Items {
 		if o := item.Value; o.Alerted > 0 && now-o.Alerted < renotifyAfter && (o == p || discover.Similar(string(o.text()), string(p.text()))) {
 			return true
@@ -245,7 +245,7 @@ const reportEvery = 30
 // maxReported is the largest number of alerts of rules that are compared with failures.
 const maxReported = 1000
 
-type reported struct {
+type ruleAlert struct {
 	labels map[string]string
 	at     int64
 }
@@ -259,10 +259,10 @@ func (s *Sentinel) Explain(alerts []episodes.Episode) {
 }
 
 func (s *Sentinel) explain(alerts []episodes.Episode) {
-	s.reported = s.reported[:0]
+	s.ruleAlerts = s.ruleAlerts[:0]
 	for i := range alerts {
-		if x := &alerts[i]; x.Alert != AlertName && len(s.reported) < maxReported {
-			s.reported = append(s.reported, reported{x.Labels, x.StartsAt.Unix()})
+		if x := &alerts[i]; x.Alert != AlertName && len(s.ruleAlerts) < maxReported {
+			s.ruleAlerts = append(s.ruleAlerts, ruleAlert{x.Labels, x.StartsAt.Unix()})
 		}
 	}
 }
@@ -275,7 +275,7 @@ func (s *Sentinel) echoes(f *finding) bool {
 		s.explain(slices.DeleteFunc(s.cfg.Alerts(), func(x episodes.Episode) bool { return x.FiredAt.IsZero() }))
 	}
 	began := f.since()
-	return slices.ContainsFunc(s.reported, func(x reported) bool {
+	return slices.ContainsFunc(s.ruleAlerts, func(x ruleAlert) bool {
 		return x.at-began <= echoWithin && began-x.at <= echoWithin && f.component.has(x.labels)
 	})
 }

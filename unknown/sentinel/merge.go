@@ -18,7 +18,7 @@ const maxLabel = 253
 // again changes nothing. Merge does not trust the agent. It bounds sizes and times, and makes
 // texts safe to show.
 func (s *Sentinel) Merge(node string, report []byte, now time.Time) error {
-	var in saved
+	var in savedState
 	if len(report) > 2*MaxReport {
 		return fmt.Errorf("the unknown failures of node %s have %d bytes", node, len(report))
 	}
@@ -134,9 +134,9 @@ func (p *pattern) count(node string, n int64) {
 	p.counts[node] = n
 }
 
-// Reported returns, for each agent, the time up to which it has reported. Agents without a
+// ReportTimes returns, for each agent, the time up to which it has reported. Agents without a
 // report are absent.
-func (s *Sentinel) Reported() map[string]time.Time {
+func (s *Sentinel) ReportTimes() map[string]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make(map[string]time.Time, len(s.nodes))

@@ -101,7 +101,7 @@ func (p *pattern) add(c *discover.Complaint, object redact.Text, t, weight int64
 	if r := p.run(object, t); r != nil {
 		r.add(t)
 	}
-	p.spell(hashOf(string(object+"\xff"+c.Thing)), t)
+	p.spell(hashOf(string(object+"\xff"+c.FirstName)), t)
 }
 
 // run returns the run of an object, or nil if there is no room for another object. A run in

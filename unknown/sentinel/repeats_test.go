@@ -11,13 +11,13 @@ import (
 
 const attached = `E0302 10:00:00.000000       1 vol.go:31] "Cannot delete the volume" err="volume %s is still attached to node a, failed to detach"`
 
-func recorded(w *world, n int, least Evidence) []Unknown {
-	listed, _ := w.Recorded(n, least)
+func recorded(w *world, n int, least Evidence) []UnknownFailure {
+	listed, _ := w.RecordedFailures(n, least)
 	return listed
 }
 
 // recordedAt returns what is reported of a log with lines at these times, in seconds.
-func recordedAt(t *testing.T, line func(i int) string, times ...int) []Unknown {
+func recordedAt(t *testing.T, line func(i int) string, times ...int) []UnknownFailure {
 	w := newWorld(t, Config{})
 	for i, at := range times {
 		w.now = began.Add(time.Duration(at) * time.Second)
@@ -42,7 +42,7 @@ func TestRepeats(t *testing.T) {
 		got := recordedAt(t, line, times...)
 		require.Len(t, got, want)
 		for _, u := range got {
-			require.Equal(t, whyRepeats, u.Why)
+			require.Equal(t, whyRepeats, u.Reason)
 		}
 	}
 	f(1, same, 0, 60, 120, 240, 300)

@@ -24,8 +24,8 @@ const (
 	maxNoted    = 16 // largest number of agents whose lines of one pattern are counted separately
 )
 
-// saved is the encoded form of the state, and of an agent's report.
-type saved struct {
+// savedState is the encoded form of the state, and of an agent's report.
+type savedState struct {
 	Version int `json:"v"`
 	// UpTo is the time up to which all lines are included in a report. It is set only in a
 	// report.
@@ -63,8 +63,8 @@ func (s *Sentinel) Export() ([]byte, error) {
 	if age := s.clock - s.encodedAt; s.encoded != nil && !s.changed && age >= 0 && age < int64(exportEvery.Seconds()) {
 		return s.encoded, nil
 	}
-	out := saved{Version: version, Fired: s.fired, Nodes: s.nodes, Read: s.readSince()}
-	for c := range s.complaining() {
+	out := savedState{Version: version, Fired: s.fired, Nodes: s.nodes, Read: s.readSince()}
+	for c := range s.complainingComponents() {
 		x := c.saved()
 		kept := map[uint64]bool{}
 		for _, f := range s.find(c, s.clock) {
@@ -161,7 +161,7 @@ func (s *Sentinel) rememberRead(all map[string]string) error {
 
 // Import restores the result of Export. It must be called before the first Take.
 func (s *Sentinel) Import(b []byte) error {
-	var in saved
+	var in savedState
 	if err := json.Unmarshal(b, &in); err != nil {
 		return fmt.Errorf("read unknown failures: %w", err)
 	}
@@ -215,7 +215,7 @@ func (s *Sentinel) Summary(upTo time.Time) []byte {
 	defer s.mu.Unlock()
 	now := max(s.clock, upTo.Unix())
 	var all []candidate
-	for c := range s.complaining() {
+	for c := range s.complainingComponents() {
 		for _, p := range c.byUse() {
 			if p.Count > 0 && now-p.Last < reportWithin {
 				all = append(all, candidate{c, p})
@@ -234,9 +234,9 @@ func (s *Sentinel) Summary(upTo time.Time) []byte {
 }
 
 func (s *Sentinel) report(some []candidate, upTo time.Time) []byte {
-	out := saved{Version: version, UpTo: max(0, upTo.Unix()), Read: s.readSince()}
+	out := savedState{Version: version, UpTo: max(0, upTo.Unix()), Read: s.readSince()}
 	at := map[string]int{}
-	for c := range s.complaining() {
+	for c := range s.complainingComponents() {
 		at[c.key] = len(out.Components)
 		x := c.saved()
 		x.Alert, x.Last = nil, 0

@@ -46,7 +46,7 @@ type Config struct {
 	// PerDay is the number of alerts that may fire in 24 hours.
 	PerDay int
 	// Ignore lists components and texts that are not watched.
-	Ignore []Ignore
+	Ignore []IgnoreRule
 	// Redactor hides secrets. If it is nil, secrets are shown.
 	Redactor *redact.Redactor
 	// Identity contains the names of stream labels that become labels of every component.
@@ -65,15 +65,15 @@ type Config struct {
 	Unlabelled bool
 }
 
-// Ignore excludes complaints. A complaint is excluded if all conditions that are not empty
+// IgnoreRule excludes complaints. A complaint is excluded if all conditions that are not empty
 // hold.
-type Ignore struct {
+type IgnoreRule struct {
 	Namespace, Component string // namespace and component, as names or globs
 	Text                 string // text that the line must contain
 }
 
 // matches reports whether a component fulfils Namespace and Component.
-func (g *Ignore) matches(c *component) bool {
+func (g *IgnoreRule) matches(c *component) bool {
 	return glob(g.Namespace, c.namespace()) && glob(g.Component, c.name())
 }
 
@@ -96,7 +96,7 @@ type Sentinel struct {
 	patterns   *quota.Pool
 	pace       pace
 	nodes      map[string]int64 // time up to which each agent has reported
-	reported   []reported       // alerts of rules that Config.Alerts returned
+	ruleAlerts []ruleAlert      // alerts of rules that Config.Alerts returned
 	reportedAt int64            // time at which Config.Alerts was last called
 	fired      []int64          // times at which alerts fired in the last 24 hours, in order
 	open       int
@@ -135,7 +135,7 @@ func New(cfg Config) *Sentinel {
 func (s *Sentinel) dropped(c *component) {
 	c.gone = true
 	if c.alert != nil {
-		s.displaced = append(s.displaced, s.ended(c, episodes.ReasonDisplaced, s.clock, s.clock))
+		s.displaced = append(s.displaced, s.endAlert(c, episodes.ReasonDisplaced, s.clock, s.clock))
 	}
 	if c.patterns != nil {
 		s.st.Evicted += int64(c.patterns.Used())

@@ -204,8 +204,8 @@ func TestReplicasAreOneComponent(t *testing.T) {
 }
 
 func TestIgnore(t *testing.T) {
-	for _, ignore := range []Ignore{{Namespace: "capi-*"}, {Component: "manager"}, {Text: "QUOTA of the project"}, {Namespace: "capi-system", Component: "man*", Text: "quota"}} {
-		w := newWorld(t, Config{Ignore: []Ignore{{Namespace: "shop"}, ignore}})
+	for _, ignore := range []IgnoreRule{{Namespace: "capi-*"}, {Component: "manager"}, {Text: "QUOTA of the project"}, {Namespace: "capi-system", Component: "man*", Text: "quota"}} {
+		w := newWorld(t, Config{Ignore: []IgnoreRule{{Namespace: "shop"}, ignore}})
 		for i := range 8 {
 			w.read(manager, fmt.Sprintf(stuck, "a", i))
 			w.pass(5 * time.Minute)
@@ -247,7 +247,7 @@ func TestSecretsAreHidden(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(b), "Cannot log in")
 	for _, secret := range []string{"hunter2", "geheim99"} {
-		require.NotContains(t, string(b)+fmt.Sprint(w.Open()), secret)
+		require.NotContains(t, string(b)+fmt.Sprint(w.OpenAlerts()), secret)
 	}
 }
 
@@ -269,7 +269,7 @@ func TestRestart(t *testing.T) {
 				require.True(t, json.Valid(b))
 				w.Sentinel, w.streams = New(w.cfg), map[string]*matcher.Stream{}
 				require.NoError(t, w.Import(b))
-				open := w.Open()
+				open := w.OpenAlerts()
 				require.Len(t, open, len(w.firing))
 				for _, x := range open {
 					was := w.firing[x.Labels["namespace"]+"/"+x.Labels["container"]]
@@ -326,7 +326,7 @@ func TestAgentsEqualOneProcess(t *testing.T) {
 			}
 			proved := one.now
 			for k := range agents {
-				if t, ok := aggregator.Reported()[fmt.Sprint("node-", k)]; ok {
+				if t, ok := aggregator.ReportTimes()[fmt.Sprint("node-", k)]; ok {
 					require.False(aggregator.t, t.After(reported[k]))
 					proved = earlier(proved, t)
 				}
@@ -384,7 +384,7 @@ func TestFloodOfPatterns(t *testing.T) {
 	t.Logf("%d patterns of %d components, %d evicted: heap %d KiB, state %d KiB", st.Patterns, st.Components, st.Evicted, used>>10, len(b)>>10)
 	require.Less(t, used, int64(8<<20))
 	kept := 0
-	for c := range w.complaining() {
+	for c := range w.complainingComponents() {
 		if c.namespace() == "victim" || c.namespace() == "capi-system" {
 			kept += c.patterns.Used()
 		}
@@ -415,7 +415,7 @@ func heap() int64 {
 func TestHostileReport(t *testing.T) {
 	w := newWorld(t, Config{})
 	long := redact.Text(strings.Repeat("a\x1b[31m\u202e", 4000))
-	report := saved{Version: version, UpTo: 1 << 40, Components: []savedComponent{
+	report := savedState{Version: version, UpTo: 1 << 40, Components: []savedComponent{
 		{Labels: map[string]string{"namespace": "a", "container": "c", "evil": "x"}},
 		{Labels: map[string]string{"namespace": "a", "container": strings.Repeat("c", 300)}},
 		{Labels: map[string]string{"namespace": "a", "container": "c"}, Since: -5, Image: string(long), Pods: []podSeen{{Name: string(long)}}, Patterns: []savedPattern{{pattern: pattern{
@@ -428,7 +428,7 @@ func TestHostileReport(t *testing.T) {
 	require.NoError(t, w.Merge("node-0", b, began))
 	require.Error(t, w.Merge("node-0", []byte("{"), began))
 	require.Equal(t, 1, w.Stats().Components)
-	require.Equal(t, map[string]time.Time{"node-0": began}, w.Reported())
+	require.Equal(t, map[string]time.Time{"node-0": began}, w.ReportTimes())
 	out, err := w.Export()
 	require.NoError(t, err)
 	require.Less(t, len(out), 16<<10)

@@ -27,15 +27,15 @@ const (
 	StateKnown = "known" // no alert, because an alert for it fired within the last week
 )
 
-// Unknown is a failure that no rule describes.
-type Unknown struct {
+// UnknownFailure is a failure that no rule describes.
+type UnknownFailure struct {
 	Fingerprint episodes.Fingerprint `json:"fingerprint"`
 	State       string               `json:"state"`
-	Why         string               `json:"why"`
+	Reason      string               `json:"why"`
 	Labels      map[string]string    `json:"labels"` // labels of the component
 	Pattern     redact.Text          `json:"pattern"`
 	Level       discover.Level       `json:"level"`
-	Also        []redact.Text        `json:"also,omitempty"` // texts of further patterns of the component
+	OtherTexts  []redact.Text        `json:"also,omitempty"` // texts of further patterns of the component
 	Object      redact.Text          `json:"object,omitempty"`
 	Since       time.Time            `json:"since,omitzero"` // start of the failure; absent if the lines state no time
 	Last        time.Time            `json:"last,omitzero"`
@@ -53,7 +53,7 @@ type Unknown struct {
 }
 
 // Name returns the name of the component for people.
-func (u *Unknown) Name() string { return nameOf(u.Labels) }
+func (u *UnknownFailure) Name() string { return nameOf(u.Labels) }
 
 func nameOf(labels map[string]string) string {
 	out := ""
@@ -74,7 +74,7 @@ func nameOf(labels map[string]string) string {
 
 // Rule returns the text of a pack with a rule for the failure and its tests. try checks and
 // tests a pack. The error says why there is no rule.
-func (u *Unknown) Rule(try func(pack []byte) error) (string, error) {
+func (u *UnknownFailure) Rule(try func(pack []byte) error) (string, error) {
 	return discover.PackFor("local", string(u.line), string(u.template), u.Labels, try)
 }
 
@@ -83,11 +83,11 @@ func (u *Unknown) Rule(try func(pack []byte) error) (string, error) {
 const changedWithin = 1800
 
 // unknown describes patterns of a component, the most important one first.
-func (s *Sentinel) unknown(c *component, keys []uint64, why cause, object redact.Text) Unknown {
-	u := Unknown{State: StateAlert, Why: whyPersists, Labels: c.labels, Object: object, Examples: []redact.Text{}}
+func (s *Sentinel) unknown(c *component, keys []uint64, why cause, object redact.Text) UnknownFailure {
+	u := UnknownFailure{State: StateAlert, Reason: whyPersists, Labels: c.labels, Object: object, Examples: []redact.Text{}}
 	u.Fingerprint = episodes.FingerprintOf(labelsOf(c))
 	if why == isNew {
-		u.Why = whyNew
+		u.Reason = whyNew
 	}
 	for _, key := range keys {
 		p := c.find(key)
@@ -100,7 +100,7 @@ func (s *Sentinel) unknown(c *component, keys []uint64, why cause, object redact
 			u.Changes = s.changes(c, p)
 			u.Ignore = ignoreLine(c, p)
 		} else {
-			u.Also = append(u.Also, p.text())
+			u.OtherTexts = append(u.OtherTexts, p.text())
 		}
 		u.Count += p.Count
 		if t := unix(p.Last); t.After(u.Last) {
@@ -167,12 +167,12 @@ var placeholders = strings.NewReplacer(
 )
 
 // List returns at most n failures that have not ended, the ones with an open alert first.
-func (s *Sentinel) List(now time.Time, proof Proof, n int) []Unknown {
+func (s *Sentinel) List(now time.Time, proof Proof, n int) []UnknownFailure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := now.Unix()
-	out := []Unknown{}
-	for c := range s.complaining() {
+	out := []UnknownFailure{}
+	for c := range s.complainingComponents() {
 		if c.alert != nil {
 			u := s.unknown(c, c.alert.Patterns, c.alert.Cause, c.alert.Object)
 			u.Since = unix(c.alert.StartsAt)
@@ -182,12 +182,12 @@ func (s *Sentinel) List(now time.Time, proof Proof, n int) []Unknown {
 		if len(s.find(c, at)) == 0 {
 			continue
 		}
-		if found := s.find(c, s.proved(c, at, proof)); len(found) > 0 {
-			out = append(out, s.held(found, at))
+		if found := s.find(c, s.readUpTo(c, at, proof)); len(found) > 0 {
+			out = append(out, s.describeHeld(found, at))
 		}
 	}
 	rank := map[string]int{StateAlert: 0, StateHeld: 1, StateKnown: 2}
-	slices.SortFunc(out, func(a, b Unknown) int {
+	slices.SortFunc(out, func(a, b UnknownFailure) int {
 		return cmp.Or(cmp.Compare(rank[a.State], rank[b.State]), b.Since.Compare(a.Since), cmp.Compare(a.Fingerprint, b.Fingerprint))
 	})
 	return out[:min(len(out), n)]
@@ -205,20 +205,20 @@ const (
 	Single // the component has no stronger complaint, but this one was written once, as an error
 )
 
-// Recorded returns at most n failures in recorded logs whose evidence is at least as strong as
+// RecordedFailures returns at most n failures in recorded logs whose evidence is at least as strong as
 // least. further is the number of other errors that no alert explains.
-func (s *Sentinel) Recorded(n int, least Evidence) (listed []Unknown, further int) {
+func (s *Sentinel) RecordedFailures(n int, least Evidence) (listed []UnknownFailure, further int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	listed = []Unknown{}
+	listed = []UnknownFailure{}
 	var repeated, single []finding
-	for c := range s.complaining() {
+	for c := range s.complainingComponents() {
 		last := int64(0)
 		for _, item := range c.patterns.Items {
 			last = max(last, item.Value.Last)
 		}
 		if found := s.find(c, last); len(found) > 0 {
-			listed = append(listed, s.held(found, last))
+			listed = append(listed, s.describeHeld(found, last))
 			continue
 		}
 		for _, item := range c.patterns.Items {
@@ -238,33 +238,33 @@ func (s *Sentinel) Recorded(n int, least Evidence) (listed []Unknown, further in
 	switch {
 	case len(listed) > 0:
 		further += max(0, len(listed)-n)
-		slices.SortFunc(listed, func(a, b Unknown) int {
+		slices.SortFunc(listed, func(a, b UnknownFailure) int {
 			return cmp.Or(b.Since.Compare(a.Since), cmp.Compare(a.Fingerprint, b.Fingerprint))
 		})
 		return listed[:min(len(listed), n)], further
 	case len(repeated) > 0 && least >= Repeated:
-		listed = s.weak(repeated, n, whyRepeats)
+		listed = s.describeWeak(repeated, n, whyRepeats)
 	case least >= Single:
-		listed = s.weak(single, n, whySeen)
+		listed = s.describeWeak(single, n, whySeen)
 	}
 	return listed, further - len(listed)
 }
 
-// weak describes the first n of the findings that have only weak evidence.
-func (s *Sentinel) weak(found []finding, n int, why string) []Unknown {
+// describeWeak describes the first n of the findings that have only weak evidence.
+func (s *Sentinel) describeWeak(found []finding, n int, why string) []UnknownFailure {
 	slices.SortFunc(found, func(a, b finding) int {
 		return cmp.Or(a.compare(&b), cmp.Compare(b.pattern.Last, a.pattern.Last), strings.Compare(a.component.key, b.component.key))
 	})
-	out := []Unknown{}
+	out := []UnknownFailure{}
 	for i := range found[:min(len(found), n)] {
-		u := s.held(found[i:i+1], 0)
-		u.Why = why
+		u := s.describeHeld(found[i:i+1], 0)
+		u.Reason = why
 		out = append(out, u)
 	}
 	return out
 }
 
-func (s *Sentinel) held(found []finding, now int64) Unknown {
+func (s *Sentinel) describeHeld(found []finding, now int64) UnknownFailure {
 	var keys []uint64
 	for i := range found[:min(len(found), maxOfAlert)] {
 		keys = append(keys, found[i].pattern.Key)

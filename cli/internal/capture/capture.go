@@ -40,7 +40,7 @@ type Episode struct {
 
 // Line is one matched line.
 type Line struct {
-	At     time.Time
+	Time   time.Time
 	Text   redact.Text
 	Labels map[string]string
 }
@@ -173,9 +173,9 @@ func (m *maker) runRule(lines []Line, unit time.Duration) (o outcome, err error)
 		case tr.Episode.State == episodes.StateFiring && !own:
 			o.others = true
 		case tr.Episode.State == episodes.StateFiring && !o.fired:
-			o.fired, o.at, o.labels = true, tr.At, tr.Episode.Labels
+			o.fired, o.at, o.labels = true, tr.Offset, tr.Episode.Labels
 		case tr.Episode.State == episodes.StateResolved && own && o.fired && o.endsAfter == 0:
-			o.endsAfter, o.reason = tr.At, tr.Episode.Reason
+			o.endsAfter, o.reason = tr.Offset, tr.Episode.Reason
 		}
 	}
 	return o, nil
@@ -256,7 +256,7 @@ func (m *maker) newTest(lines []Line, unit time.Duration) rules.Test {
 		maps.DeleteFunc(t.Stream, func(name, v string) bool { return l.Labels[name] != v })
 	}
 	for _, l := range lines {
-		in := rules.Input{At: l.At.Sub(lines[0].At).Round(unit), Text: string(l.Text), Repeat: 1}
+		in := rules.Input{At: l.Time.Sub(lines[0].Time).Round(unit), Text: string(l.Text), Repeat: 1}
 		for name, v := range l.Labels {
 			if t.Stream[name] != v {
 				if in.Labels == nil {
@@ -336,7 +336,7 @@ func (m *maker) expectations(t rules.Test, o outcome, falsePage bool) []rules.Ch
 
 func roundUp(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
 
-func byTime(a, b Line) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) }
+func byTime(a, b Line) int { return cmp.Compare(a.Time.UnixNano(), b.Time.UnixNano()) }
 
 // YAML returns the lines of the test as an item of a YAML list, without indentation.
 func (t *Test) YAML() []string {

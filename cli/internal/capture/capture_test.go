@@ -174,9 +174,9 @@ func TestFromDaemon(t *testing.T) {
 		First: "lease is lost", Line: "lease is lost",
 	}
 	events := []web.Event{
-		{At: at(0), Kind: string(episodes.EventOpened), Line: "lease is lost", Log: log},
-		{At: e.FiredAt, Kind: string(episodes.EventFired)},
-		{At: e.EndsAt, Kind: string(episodes.EventEnded), Line: "lease is back", Log: "namespace team-a, pod vc-1, container vcluster, node n2"},
+		{Time: at(0), Kind: string(episodes.EventOpened), Line: "lease is lost", Log: log},
+		{Time: e.FiredAt, Kind: string(episodes.EventFired)},
+		{Time: e.EndsAt, Kind: string(episodes.EventEnded), Line: "lease is back", Log: "namespace team-a, pod vc-1, container vcluster, node n2"},
 	}
 	s := set(t, pack)
 	get := api(e, events, web.Stream{Labels: map[string]string{"namespace": "team-a", "pod": "vc-0", "container": "vcluster", "node_name": "n1", "filename": "y"}})
@@ -227,20 +227,20 @@ func TestFewLinesOfDaemon(t *testing.T) {
 	}
 	test, err := make("Storm", web.Episode{Labels: map[string]string{"client": "c1"}, LastSeen: began, Count: 5, First: "too many requests client=c1", Line: "too many requests client=c1"},
 		[]web.Event{
-			{At: at(-time.Minute), Kind: string(episodes.EventCounted)},
-			{At: at(-time.Second), Kind: string(episodes.EventCounted)},
-			{At: at(0), Kind: string(episodes.EventOpened), Line: "too many requests client=c1", Log: "namespace kube-system, pod a, container apiserver"},
+			{Time: at(-time.Minute), Kind: string(episodes.EventCounted)},
+			{Time: at(-time.Second), Kind: string(episodes.EventCounted)},
+			{Time: at(0), Kind: string(episodes.EventOpened), Line: "too many requests client=c1", Log: "namespace kube-system, pod a, container apiserver"},
 		})
 	require.NoError(t, err)
 	require.Contains(t, test.Notes[0], "keeps one of the 5 lines")
 	require.Empty(t, written(t, s.Rule("Storm"), test))
 
 	test, err = make("Waits", web.Episode{Labels: map[string]string{"namespace": "x"}, LastSeen: *at(20 * time.Minute), Count: 40, First: "waiting for the volume", Line: "waiting for the volume still"},
-		[]web.Event{{At: at(0), Kind: string(episodes.EventOpened), Line: "waiting for the volume", Log: "namespace x, pod a, container manager"}})
+		[]web.Event{{Time: at(0), Kind: string(episodes.EventOpened), Line: "waiting for the volume", Log: "namespace x, pod a, container manager"}})
 	require.NoError(t, err)
 	require.Empty(t, written(t, s.Rule("Waits"), test))
 
 	_, err = make("Steps", web.Episode{Labels: map[string]string{"namespace": "x"}, LastSeen: began, Count: 2, First: "and then", Line: "and then"},
-		[]web.Event{{At: at(0), Kind: string(episodes.EventOpened), Line: "and then", Log: "namespace x, pod a, container manager"}})
+		[]web.Event{{Time: at(0), Kind: string(episodes.EventOpened), Line: "and then", Log: "namespace x, pod a, container manager"}})
 	require.ErrorContains(t, err, "capture it from its logs with --from-logs")
 }

@@ -18,8 +18,8 @@ import (
 	"crowsnest/web"
 )
 
-// Fetched contains the daemon's data about an episode.
-type Fetched struct {
+// FetchedEpisode contains the daemon's data about an episode.
+type FetchedEpisode struct {
 	Timeline web.Timeline
 	// Rule is the source of the rule that the daemon runs. It is "" if the daemon does not return it.
 	Rule    string
@@ -28,8 +28,8 @@ type Fetched struct {
 
 // Fetch fetches an open or recently ended episode. get returns the data of an endpoint of
 // the API, such as "sources".
-func Fetch(get func(path string) ([]byte, error), fingerprint string) (Fetched, error) {
-	var f Fetched
+func Fetch(get func(path string) ([]byte, error), fingerprint string) (FetchedEpisode, error) {
+	var f FetchedEpisode
 	if err := decode(get, "episodes/"+fingerprint+"/timeline", &f.Timeline); err != nil {
 		return f, fmt.Errorf("%w; capture it from its logs with --from-logs", err)
 	}
@@ -75,7 +75,7 @@ func decode(get func(path string) ([]byte, error), path string, into any) error 
 
 // Episode returns the episode with those lines that the daemon keeps. These are the lines that opened and ended the
 // episode, and the newest line.
-func (f *Fetched) Episode(r *rules.Rule) Episode {
+func (f *FetchedEpisode) Episode(r *rules.Rule) Episode {
 	e := f.Timeline.Episode
 	out := Episode{Alert: e.Alert, Labels: e.Labels, Fired: e.FiredAt != nil, Reason: e.Reason, Began: e.StartsAt}
 	log := e.Annotations["origin"]
@@ -84,19 +84,19 @@ func (f *Fetched) Episode(r *rules.Rule) Episode {
 	}
 	from := f.streamLabels(log, e.Labels)
 	add := func(t time.Time, text redact.Text, labels map[string]string) {
-		out.Lines = append(out.Lines, Line{At: t, Text: text, Labels: labels})
+		out.Lines = append(out.Lines, Line{Time: t, Text: text, Labels: labels})
 	}
 	var counted []web.Event
 	opened := e.StartsAt
 	for _, ev := range f.Timeline.Events {
 		switch {
-		case ev.At == nil:
+		case ev.Time == nil:
 		case ev.Kind == string(episodes.EventCounted):
 			counted = append(counted, ev)
 		case ev.Kind == string(episodes.EventLast), ev.Kind == string(episodes.EventOpened) && ev.Line != "":
-			opened = *ev.At
+			opened = *ev.Time
 		case ev.Kind == string(episodes.EventEnded) && ev.Line != "" && e.Reason == episodes.ReasonClear:
-			add(*ev.At, ev.Line, f.streamLabels(ev.Log, e.Labels))
+			add(*ev.Time, ev.Line, f.streamLabels(ev.Log, e.Labels))
 		}
 	}
 	if e.First == "" {
@@ -104,7 +104,7 @@ func (f *Fetched) Episode(r *rules.Rule) Episode {
 	}
 	if r.Count > 1 && !r.Sequence && len(counted) > 0 {
 		n := r.Count - 1
-		spreadTimes(*counted[0].At, *counted[len(counted)-1].At, n, func(t time.Time) { add(t, e.First, from) })
+		spreadTimes(*counted[0].Time, *counted[len(counted)-1].Time, n, func(t time.Time) { add(t, e.First, from) })
 		out.Notes = append(out.Notes, fmt.Sprintf("the daemon keeps one of the %d lines that opened the episode; the test repeats it for the others", r.Count))
 	}
 	add(opened, e.First, from)
@@ -136,7 +136,7 @@ func spreadTimes(first, last time.Time, n int, add func(time.Time)) {
 // streamLabels returns the labels of the stream that log describes, such as "namespace default, pod web-0". If a source
 // of the daemon reads such a stream, the result is the labels of that stream. Otherwise it combines the labels in log
 // with the labels of the alert.
-func (f *Fetched) streamLabels(log string, alert map[string]string) map[string]string {
+func (f *FetchedEpisode) streamLabels(log string, alert map[string]string) map[string]string {
 	log, _, _ = strings.Cut(log, " and ")
 	stated := map[string]string{}
 	for part := range strings.SplitSeq(log, ", ") {
@@ -203,7 +203,7 @@ func (l *Logs) Episode(about string) (ep Episode, of *rules.Rule, err error) {
 			if h.Rule != e.Rule || h.Time.Before(from) || h.Time.After(until) || !sharesPlace(e.Labels, h.Labels) || !sharesKey(e.Labels, h) {
 				continue
 			}
-			line := Line{At: h.Time, Text: l.Options.Redactor.Text(h.Line).Clone(), Labels: maps.Clone(h.Labels)}
+			line := Line{Time: h.Time, Text: l.Options.Redactor.Text(h.Line).Clone(), Labels: maps.Clone(h.Labels)}
 			if len(ep.Lines) < maxLines/2 {
 				ep.Lines = append(ep.Lines, line)
 				continue
@@ -251,7 +251,7 @@ func sharesKey(alert map[string]string, h matcher.Hit) bool {
 func sortDistinct(all []Line) []Line {
 	slices.SortStableFunc(all, byTime)
 	return slices.CompactFunc(all, func(a, b Line) bool {
-		return a.At.Equal(b.At) && a.Text == b.Text && maps.Equal(a.Labels, b.Labels)
+		return a.Time.Equal(b.Time) && a.Text == b.Text && maps.Equal(a.Labels, b.Labels)
 	})
 }
 

@@ -151,8 +151,8 @@ func freeAddr() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// awaited is an alert that must fire in an Alertmanager, and possibly resolve there.
-type awaited struct {
+// awaitedAlert is an alert that must fire in an Alertmanager, and possibly resolve there.
+type awaitedAlert struct {
 	Expected
 	ends    bool // whether the alert must also resolve
 	arrived bool
@@ -163,13 +163,13 @@ type awaited struct {
 // resolve has resolved there. It returns an error if an alert arrives that no story expects, or if ctx ends. Every
 // eight seconds it calls say with a sentence about the missing alerts.
 func (am *Alertmanager) Await(ctx context.Context, stories []Story, say func(sentence string)) error {
-	var all []awaited
+	var all []awaitedAlert
 	for _, s := range stories {
 		for _, e := range s.Fires {
-			all = append(all, awaited{Expected: e})
+			all = append(all, awaitedAlert{Expected: e})
 		}
 		for _, e := range s.Resolves {
-			all = append(all, awaited{Expected: e, ends: true})
+			all = append(all, awaitedAlert{Expected: e, ends: true})
 		}
 	}
 	tick := time.NewTicker(500 * time.Millisecond)
@@ -220,7 +220,7 @@ func (am *Alertmanager) activeAlerts(ctx context.Context) (out []map[string]stri
 
 // noteActive marks the awaited alerts that are active. It returns the active alerts that no story expects, except
 // crowsnest's alerts about itself.
-func noteActive(all []awaited, active []map[string]string) (strange []string) {
+func noteActive(all []awaitedAlert, active []map[string]string) (strange []string) {
 	for i := range all {
 		a := &all[i]
 		has := slices.ContainsFunc(active, a.coversLabels)
@@ -228,7 +228,7 @@ func noteActive(all []awaited, active []map[string]string) (strange []string) {
 		a.done = a.done || a.arrived && has != a.ends
 	}
 	for _, labels := range active {
-		expected := slices.ContainsFunc(all, func(a awaited) bool { return !a.ends && a.coversLabels(labels) })
+		expected := slices.ContainsFunc(all, func(a awaitedAlert) bool { return !a.ends && a.coversLabels(labels) })
 		if !expected && !strings.HasPrefix(labels["alertname"], "Crowsnest") {
 			strange = append(strange, text.FormatLabels(labels))
 		}

@@ -143,7 +143,7 @@ func (s *Story) readLog(fsys fs.FS, name string) error {
 
 const stampForm = "2006-01-02T15:04:05.000000000Z07:00"
 
-type due struct {
+type dueLine struct {
 	line
 	when time.Time
 }
@@ -151,34 +151,34 @@ type due struct {
 // Play contains the log lines of several stories, shifted so that all stories are at their Now at the same time.
 type Play struct {
 	dir            string
-	played, future []due
+	played, future []dueLine
 }
 
 // NewPlay prepares to write the logs of the stories below dir. now is the time at which the live parts begin.
 func NewPlay(dir string, stories []Story, now time.Time) *Play {
-	var all []due
+	var all []dueLine
 	for _, s := range stories {
 		for _, l := range s.lines {
-			all = append(all, due{l, now.Add(l.at - s.Now)})
+			all = append(all, dueLine{l, now.Add(l.at - s.Now)})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b due) int { return cmp.Or(a.when.Compare(b.when), cmp.Compare(a.file, b.file)) })
+	slices.SortStableFunc(all, func(a, b dueLine) int { return cmp.Or(a.when.Compare(b.when), cmp.Compare(a.file, b.file)) })
 	n := countDue(all, now)
 	return &Play{dir: dir, played: all[:n], future: all[n:]}
 }
 
 // countDue returns the number of lines that are due at the time now.
-func countDue(lines []due, now time.Time) int {
-	n := slices.IndexFunc(lines, func(l due) bool { return l.when.After(now) })
+func countDue(lines []dueLine, now time.Time) int {
+	n := slices.IndexFunc(lines, func(l dueLine) bool { return l.when.After(now) })
 	if n < 0 {
 		return len(lines)
 	}
 	return n
 }
 
-// Past writes the lines before the present. It must be called before a reader starts. Otherwise the reader would
+// WritePast writes the lines before the present. It must be called before a reader starts. Otherwise the reader would
 // conclude from the absence of these lines that they were never written.
-func (p *Play) Past() error { return writeAll(p.dir, p.played) }
+func (p *Play) WritePast() error { return writeAll(p.dir, p.played) }
 
 // Live writes each line after the present when the line is due. It returns when all lines are written or ctx ends.
 func (p *Play) Live(ctx context.Context) error {
@@ -200,7 +200,7 @@ func (p *Play) Live(ctx context.Context) error {
 	return nil
 }
 
-func writeAll(dir string, lines []due) error {
+func writeAll(dir string, lines []dueLine) error {
 	texts := map[string][]byte{}
 	for _, l := range lines {
 		texts[l.file] = fmt.Appendf(texts[l.file], "%s %s", l.when.UTC().Format(stampForm), l.rest)

@@ -29,8 +29,8 @@ import (
 )
 
 const (
-	quiet = time.Second // time without new lines after which a pipe counts as completely read
-	depth = 8           // maximum depth of folders that are followed, including the top folder
+	pipeIdleTime = time.Second // time without new lines after which a pipe counts as completely read
+	depth        = 8           // maximum depth of folders that are followed, including the top folder
 	// maxStreams is the maximum number of containers in one pipe. Lines of further containers
 	// are matched as lines of an unknown container.
 	maxStreams = 512
@@ -62,8 +62,8 @@ func Run(ctx context.Context, args []string, opt Options) (Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	f := &pipeline{
-		opt: opt, cancel: cancel, given: map[string]string{}, logs: map[*matcher.Stream]*log{},
-		read: map[string]time.Time{}, moved: map[string]time.Time{}, pipes: map[string]bool{},
+		opt: opt, cancel: cancel, givenNames: map[string]string{}, logs: map[*matcher.Stream]*log{},
+		read: map[string]time.Time{}, lastWrites: map[string]time.Time{}, pipes: map[string]bool{},
 	}
 	if err := f.findLogs(args); err != nil {
 		return Result{}, err
@@ -82,19 +82,19 @@ func Run(ctx context.Context, args []string, opt Options) (Result, error) {
 type pipeline struct {
 	sources.Pipeline // nil, because the sources of this package call only the methods below
 
-	opt     Options
-	cancel  context.CancelCauseFunc
-	sources []sources.Source
-	given   map[string]string // names of files and folders in the form of the arguments, by real path
-	pipes   map[string]bool   // names of sources that are pipes
-	folders bool              // whether further logs may be created later
-	several bool              // whether there may be more than one log
+	opt        Options
+	cancel     context.CancelCauseFunc
+	sources    []sources.Source
+	givenNames map[string]string // names of files and folders in the form of the arguments, by real path
+	pipes      map[string]bool   // names of sources that are pipes
+	folders    bool              // whether further logs may be created later
+	several    bool              // whether there may be more than one log
 
-	mu       sync.Mutex
-	follower *replay.Follower
-	logs     map[*matcher.Stream]*log
-	read     map[string]time.Time // time up to which each source has been read
-	moved    map[string]time.Time // time of the last write to each pipe
+	mu         sync.Mutex
+	follower   *replay.Follower
+	logs       map[*matcher.Stream]*log
+	read       map[string]time.Time // time up to which each source has been read
+	lastWrites map[string]time.Time // time of the last write to each pipe
 }
 
 func (f *pipeline) findLogs(args []string) error {
@@ -121,7 +121,7 @@ func (f *pipeline) findLogs(args []string) error {
 		if err != nil {
 			return err
 		}
-		f.given[real] = arg
+		f.givenNames[real] = arg
 		if !info.IsDir() {
 			if err := checkText(arg); err != nil {
 				return err
@@ -162,8 +162,8 @@ func (f *pipeline) linkTargets(dir string) (out []files.Path) {
 		}
 		info, err := os.Stat(path)
 		real, realErr := realPath(path)
-		if err == nil && realErr == nil && info.Mode().IsRegular() && f.given[real] == "" {
-			f.given[real] = path
+		if err == nil && realErr == nil && info.Mode().IsRegular() && f.givenNames[real] == "" {
+			f.givenNames[real] = path
 			out = append(out, files.Path{Path: escapeGlob(real)})
 		}
 		return nil
@@ -199,7 +199,7 @@ func escapeGlob(path string) string {
 
 func (f *pipeline) shownName(real string) string {
 	for folder := real; ; folder = filepath.Dir(folder) {
-		if given := f.given[folder]; given != "" {
+		if given := f.givenNames[folder]; given != "" {
 			return given + strings.TrimPrefix(real, folder)
 		}
 		if folder == filepath.Dir(folder) {
@@ -232,7 +232,7 @@ func (f *pipeline) reads() func(rules.Selector) bool {
 		return nil // further logs with any labels may be created
 	}
 	var all []matcher.Labels
-	for real, name := range f.given {
+	for real, name := range f.givenNames {
 		all = append(all, f.logLabels(name, real))
 	}
 	for name := range f.pipes {
@@ -248,7 +248,7 @@ func (f *pipeline) reads() func(rules.Selector) bool {
 func (f *pipeline) runSources(ctx context.Context) []error {
 	var wg sync.WaitGroup
 	for _, s := range f.sources {
-		f.read[s.Name()], f.moved[s.Name()] = time.Time{}, f.opt.Follow.Clock()
+		f.read[s.Name()], f.lastWrites[s.Name()] = time.Time{}, f.opt.Follow.Clock()
 	}
 	errs := make([]error, len(f.sources))
 	for i, s := range f.sources {
@@ -288,7 +288,7 @@ func (f *pipeline) Scan(s *matcher.Stream, block []byte, commit func()) {
 	}
 	now := f.opt.Follow.Clock()
 	if l.source != "" {
-		f.moved[l.source] = now
+		f.lastWrites[l.source] = now
 		if l.open = nil; block[len(block)-1] != '\n' {
 			l.open = bytes.Clone(block) // the source will pass the complete line again
 			return
@@ -401,11 +401,11 @@ func (f *pipeline) flushLog(l *log) {
 // than the time of any lagging stream.
 func (f *pipeline) AdvanceWatermark(source string, t time.Time, lagging ...matcher.LaggingStream) {
 	for _, l := range lagging {
-		t = times.Earlier(t, l.ReadUpTo)
+		t = times.Min(t, l.ReadUpTo)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.pipes[source] && f.opt.Follow.Clock().Sub(f.moved[source]) < quiet {
+	if f.pipes[source] && f.opt.Follow.Clock().Sub(f.lastWrites[source]) < pipeIdleTime {
 		return // the lines that are still arriving in a pipe may be old
 	}
 	f.read[source] = t

@@ -33,15 +33,15 @@ func cleanText(s string, n int) string {
 	return text.Shorten(strings.Join(lines, "\n"), n)
 }
 
-// bounded removes unsafe characters from the strings of an answer, and truncates its strings, lists and maps.
-type bounded struct {
+// answerBounder removes unsafe characters from the strings of an answer, and truncates its strings, lists and maps.
+type answerBounder struct {
 	notes   []string
 	omitted int // number of notes that are omitted
 }
 
 // applyBounds applies the limits to the value that v points to. It returns notes about the truncated parts.
 func applyBounds(v any) []string {
-	var b bounded
+	var b answerBounder
 	b.boundValue(reflect.ValueOf(v).Elem(), "", maxText, maxItems)
 	if b.omitted > 0 {
 		b.notes = append(b.notes, fmt.Sprintf("%d more texts or lists", b.omitted))
@@ -49,7 +49,7 @@ func applyBounds(v any) []string {
 	return b.notes
 }
 
-func (b *bounded) addNote(format string, args ...any) {
+func (b *answerBounder) addNote(format string, args ...any) {
 	if len(b.notes) == maxNotes {
 		b.omitted++
 		return
@@ -57,7 +57,7 @@ func (b *bounded) addNote(format string, args ...any) {
 	b.notes = append(b.notes, fmt.Sprintf(format, args...))
 }
 
-func (b *bounded) boundText(s, path string, n int) string {
+func (b *answerBounder) boundText(s, path string, n int) string {
 	out := cleanText(s, n)
 	if len(s) > n && len(out) >= n-len("…")-3 {
 		b.addNote("%s: the first %d of %d bytes", path, n, len(s))
@@ -65,7 +65,7 @@ func (b *bounded) boundText(s, path string, n int) string {
 	return out
 }
 
-func (b *bounded) boundValue(v reflect.Value, path string, size, items int) {
+func (b *answerBounder) boundValue(v reflect.Value, path string, size, items int) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
@@ -88,7 +88,7 @@ func (b *bounded) boundValue(v reflect.Value, path string, size, items int) {
 	}
 }
 
-func (b *bounded) boundFields(v reflect.Value, path string) {
+func (b *answerBounder) boundFields(v reflect.Value, path string) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		if !f.IsExported() || f.Type.Kind() == reflect.Struct && f.Type.PkgPath() == "time" {
@@ -111,7 +111,7 @@ func tagBound(tag reflect.StructTag, name string, otherwise int) int {
 	return otherwise
 }
 
-func (b *bounded) boundMap(v reflect.Value, path string) {
+func (b *answerBounder) boundMap(v reflect.Value, path string) {
 	in := v.Interface().(map[string]string)
 	names := slices.Sorted(maps.Keys(in))
 	if len(names) > maxItems {

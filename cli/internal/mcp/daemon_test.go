@@ -65,7 +65,7 @@ func lost(set *rules.Set, fingerprint episodes.Fingerprint, namespace string) ep
 		Fingerprint: fingerprint, Rule: set.Rule("LeaseLost"), Alert: "LeaseLost", State: episodes.StateFiring,
 		Labels:      map[string]string{"alertname": "LeaseLost", "severity": "critical", "namespace": namespace},
 		Annotations: map[string]string{"summary": "it lost its lease: " + hostile, "remediation": "Restart it.\n1. kubectl get pods"},
-		StartsAt:    now.Add(-time.Hour), FiredAt: now.Add(-50 * time.Minute), LastSeen: now.Add(-time.Minute), Count: 12, Line: hostile, First: "first",
+		StartsAt:    now.Add(-time.Hour), FiredAt: now.Add(-50 * time.Minute), LastSeen: now.Add(-time.Minute), Count: 12, Line: hostile, FirstLine: "first",
 	}
 }
 
@@ -100,13 +100,13 @@ func serve(t *testing.T, w world) string {
 			}
 			return episodes.Timeline{}, false
 		},
-		Endpoints:   func() []web.Endpoint { return nil },
-		Status:      func() web.Status { return web.Status{} },
-		Deliveries:  func(episodes.Fingerprint) []web.Delivery { return nil },
-		Unknown:     func() web.Unknown { return web.Unknown{} },
-		UnknownRule: func(string) (string, error) { return "", nil },
-		History:     func() []*history.Entry { return nil },
-		Past:        func(episodes.Fingerprint) []*history.Entry { return nil },
+		Endpoints:    func() []web.Endpoint { return nil },
+		Status:       func() web.Status { return web.Status{} },
+		Deliveries:   func(episodes.Fingerprint) []web.Delivery { return nil },
+		Unknown:      func() web.Unknown { return web.Unknown{} },
+		UnknownRule:  func(string) (string, error) { return "", nil },
+		History:      func() []*history.Entry { return nil },
+		PastEpisodes: func(episodes.Fingerprint) []*history.Entry { return nil },
 	}
 	srv := httptest.NewServer(web.New(view, web.Options{Registry: prometheus.NewRegistry(), Now: func() time.Time { return now }}).Handler())
 	t.Cleanup(srv.Close)

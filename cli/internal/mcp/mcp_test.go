@@ -83,7 +83,7 @@ func TestNoAlertsWhileBlind(t *testing.T) {
 	lossy := healthy()
 	lossy[0].Losses = map[string]int64{"rotated": 3}
 	unread := healthy()
-	unread[0].Unread = []web.Unread{{Path: "/var/log/pods/x", Why: "permission denied", Since: now}}
+	unread[0].Unread = []web.Unread{{Path: "/var/log/pods/x", Reason: "permission denied", Since: now}}
 	unknown := healthy()
 	unknown[0].Watermark = time.Time{}
 	self := []episodes.Episode{{Fingerprint: 2, Alert: "CrowsnestSourceDown", State: episodes.StateFiring, StartsAt: now, Labels: map[string]string{"alertname": "CrowsnestSourceDown", "severity": "warning"}}}
@@ -120,7 +120,7 @@ func TestHugeAnswers(t *testing.T) {
 		e.Line = redact.Text(long)
 		w.episodes = append(w.episodes, e)
 		w.broken = append(w.broken, web.BrokenPack{Pack: fmt.Sprintf("pack-%d", i), Error: long})
-		w.sources[0].Unread = append(w.sources[0].Unread, web.Unread{Path: fmt.Sprintf("/%d/%s", i, long), Why: "x", Since: now})
+		w.sources[0].Unread = append(w.sources[0].Unread, web.Unread{Path: fmt.Sprintf("/%d/%s", i, long), Reason: "x", Since: now})
 	}
 	c := connect(t, serve(t, w), nil)
 	seen := map[string]bool{}
@@ -180,7 +180,7 @@ func TestPanicIsTheErrorOfOneCall(t *testing.T) {
 
 func TestCase(t *testing.T) {
 	set := demo(t)
-	w := world{sources: healthy(), events: []episodes.Event{{At: now.Add(-time.Hour), Kind: episodes.EventOpened, Line: hostile}}}
+	w := world{sources: healthy(), events: []episodes.Event{{Time: now.Add(-time.Hour), Kind: episodes.EventOpened, Line: hostile}}}
 	for i := range 150 {
 		w.episodes = append(w.episodes, lost(set, episodes.Fingerprint(i+1), "team-a"))
 	}

@@ -107,8 +107,8 @@ type openWriter struct{ io.Writer }
 // Close implements io.Closer.
 func (openWriter) Close() error { return nil }
 
-// noted is implemented by answers that record which of their parts were truncated.
-type noted interface{ addNotes(all []string) }
+// noteTaker is implemented by answers that record which of their parts were truncated.
+type noteTaker interface{ addNotes(all []string) }
 
 // Answer has the fields that every answer contains.
 type Answer struct {
@@ -141,7 +141,7 @@ func registerTool[In, Out any](s *Server, t tool, call func(context.Context, In)
 			return nil, nil, errors.New(cleanText(s.cfg.inName(err.Error()), maxError))
 		}
 		if notes := applyBounds(out); len(notes) > 0 {
-			any(out).(noted).addNotes(append(notes, s.cfg.inName(t.rest)))
+			any(out).(noteTaker).addNotes(append(notes, s.cfg.inName(t.rest)))
 		}
 		body, err := toJSON(out)
 		if err != nil {

@@ -86,17 +86,17 @@ type Rule struct {
 	NotificationsBefore int   `json:"notifications_before"`
 	NotificationsAfter  int   `json:"notifications_after"`
 
-	More       int `json:"more"`
-	Less       int `json:"less"`
-	Earlier    int `json:"earlier"`
-	Later      int `json:"later"`
-	Relabelled int `json:"relabelled"`
-	Ends       int `json:"ends_otherwise"`
-	Causes     int `json:"other_cause"`
+	More        int `json:"more"`
+	Less        int `json:"less"`
+	Earlier     int `json:"earlier"`
+	Later       int `json:"later"`
+	Relabelled  int `json:"relabelled"`
+	OtherEnds   int `json:"ends_otherwise"`
+	OtherCauses int `json:"other_cause"`
 
 	Examples []Example `json:"examples"`
 
-	differing counts
+	differences counts
 }
 
 // Values of Example.Kind to which a report adds its own text.
@@ -126,22 +126,22 @@ func (c counts) sum() (n int) {
 
 // differingAlerts returns the differing alerts of a rule, by kind. An alert that only one set raises is in After, and
 // Before is empty.
-func differingAlerts(c replay.Change) [len(kinds)][]replay.Pair {
-	single := func(all []replay.Alert) (out []replay.Pair) {
+func differingAlerts(c replay.Change) [len(kinds)][]replay.AlertPair {
+	single := func(all []replay.Alert) (out []replay.AlertPair) {
 		for _, a := range all {
-			out = append(out, replay.Pair{After: a})
+			out = append(out, replay.AlertPair{After: a})
 		}
 		return out
 	}
-	return [...][]replay.Pair{single(c.More), single(c.Less), c.Earlier, c.Later, c.Relabelled, c.Ends, c.Causes}
+	return [...][]replay.AlertPair{single(c.More), single(c.Less), c.Earlier, c.Later, c.Relabelled, c.OtherEnds, c.OtherCauses}
 }
 
 // Example is one differing alert. Its log line is redacted and has no line breaks.
 type Example struct {
-	Kind  string `json:"kind"`
-	Alert Alert  `json:"alert"`
-	Was   *Alert `json:"was,omitempty"` // the same alert from the old rules, if both raise it
-	Line  string `json:"line"`
+	Kind        string `json:"kind"`
+	Alert       Alert  `json:"alert"`
+	FormerAlert *Alert `json:"was,omitempty"` // the same alert from the old rules, if both raise it
+	Line        string `json:"line"`
 }
 
 // Alert is the alert of one rule set in an example.
@@ -203,17 +203,17 @@ func toRule(c replay.Change, opt Options) Rule {
 		Rule: redact.Sanitise(c.Rule), LinesBefore: c.LinesBefore, LinesAfter: c.LinesAfter, AlertsBefore: c.Before, AlertsAfter: c.After,
 		NotificationsBefore: c.NotificationsBefore, NotificationsAfter: c.NotificationsAfter, Examples: []Example{},
 		More: len(c.More), Less: len(c.Less), Earlier: len(c.Earlier), Later: len(c.Later), Relabelled: len(c.Relabelled),
-		Ends: len(c.Ends), Causes: len(c.Causes),
+		OtherEnds: len(c.OtherEnds), OtherCauses: len(c.OtherCauses),
 	}
 	for k, pairs := range differingAlerts(c) {
-		r.differing[k] = len(pairs)
+		r.differences[k] = len(pairs)
 		for _, p := range pairs[:min(opt.Examples, len(pairs))] {
 			// The first line is shown, because the newest line may be much later.
-			line := cmp.Or(p.After.Episode.First, p.After.Episode.Line)
+			line := cmp.Or(p.After.Episode.FirstLine, p.After.Episode.Line)
 			e := Example{Kind: kinds[k].name, Alert: toAlert(p.After), Line: string(redact.Sanitise(line))}
 			if p.Before.Episode.Alert != "" {
 				was := toAlert(p.Before)
-				e.Was = &was
+				e.FormerAlert = &was
 			}
 			r.Examples = append(r.Examples, e)
 		}
@@ -242,7 +242,7 @@ func changeStatus(c replay.Change, before, after *rules.Set) string {
 }
 
 func (r Rule) isShown() bool {
-	return r.Status != statusSame || r.differing.sum() > 0 || r.LinesBefore != r.LinesAfter || r.NotificationsBefore != r.NotificationsAfter
+	return r.Status != statusSame || r.differences.sum() > 0 || r.LinesBefore != r.LinesAfter || r.NotificationsBefore != r.NotificationsAfter
 }
 
 // weight returns the importance of a rule's changes to the person who is paged. Rules with more weight come first.
@@ -250,7 +250,7 @@ func (r Rule) weight() int {
 	switch {
 	case r.More+r.Less > 0:
 		return 3
-	case r.differing.sum() > 0:
+	case r.differences.sum() > 0:
 		return 2
 	case r.LinesBefore != r.LinesAfter || r.NotificationsBefore != r.NotificationsAfter:
 		return 1
@@ -259,7 +259,7 @@ func (r Rule) weight() int {
 }
 
 func toAlert(a replay.Alert) Alert {
-	out := Alert{Labels: map[string]string{}, FiredAt: a.Fired.UTC(), Reason: string(a.Episode.Reason), Silent: a.Episode.Silent}
+	out := Alert{Labels: map[string]string{}, FiredAt: a.FiredAt.UTC(), Reason: string(a.Episode.Reason), Silent: a.Episode.Silent}
 	for name, value := range a.Episode.Labels {
 		out.Labels[name] = redact.Sanitise(value)
 	}
@@ -275,7 +275,7 @@ func toAlert(a replay.Alert) Alert {
 func (r Report) summarySentence(touched int) string {
 	var all counts
 	for _, rule := range r.Rules {
-		for k, n := range rule.differing {
+		for k, n := range rule.differences {
 			all[k] += n
 		}
 	}
@@ -315,8 +315,8 @@ func (r Rule) changeText() string {
 		parts = append(parts, r.Status)
 	}
 	switch {
-	case r.differing.sum() > 0:
-		parts = append(parts, r.differing.String())
+	case r.differences.sum() > 0:
+		parts = append(parts, r.differences.String())
 	case r.LinesBefore+r.LinesAfter == 0:
 		parts = append(parts, "no line")
 	default:
@@ -340,21 +340,21 @@ func (e Example) signMark() string {
 // exampleText describes an example on one line, without its sign and its log line.
 func (e Example) exampleText() string {
 	out := formatTime(e.Alert.FiredAt)
-	if e.Was != nil {
-		switch by := e.Alert.FiredAt.Sub(e.Was.FiredAt); {
+	if e.FormerAlert != nil {
+		switch by := e.Alert.FiredAt.Sub(e.FormerAlert.FiredAt); {
 		case by < 0:
 			out += fmt.Sprintf(" (%s earlier)", -by)
 		case by > 0:
 			out += fmt.Sprintf(" (%s later)", by)
 		}
 		if e.Kind == kindEnds {
-			out += fmt.Sprintf(" ends %s, was %s", e.Alert.endText(), e.Was.endText())
+			out += fmt.Sprintf(" ends %s, was %s", e.Alert.endText(), e.FormerAlert.endText())
 		}
 	}
 	out += " " + text.Shorten(labelText(e.Alert.Labels), maxLabels)
 	switch {
 	case e.Kind == kindCauses:
-		out += fmt.Sprintf(" (cause %s, was %s)", cmp.Or(e.Alert.Cause, "none"), cmp.Or(e.Was.Cause, "none"))
+		out += fmt.Sprintf(" (cause %s, was %s)", cmp.Or(e.Alert.Cause, "none"), cmp.Or(e.FormerAlert.Cause, "none"))
 	case e.Alert.Cause != "":
 		out += " (cause " + e.Alert.Cause + ")"
 	}
@@ -366,17 +366,17 @@ func (e Example) exampleText() string {
 
 func (e Example) differingText() string {
 	var parts []string
-	both := maps.Clone(e.Was.Labels)
+	both := maps.Clone(e.FormerAlert.Labels)
 	maps.Copy(both, e.Alert.Labels)
 	for _, name := range slices.Sorted(maps.Keys(both)) {
-		if was, is := e.Was.Labels[name], e.Alert.Labels[name]; was != is && name != "resolves" {
+		if was, is := e.FormerAlert.Labels[name], e.Alert.Labels[name]; was != is && name != "resolves" {
 			parts = append(parts, fmt.Sprintf("%s was %q", name, was))
 		}
 	}
 	switch {
-	case e.Alert.Silent && !e.Was.Silent:
+	case e.Alert.Silent && !e.FormerAlert.Silent:
 		parts = append(parts, "no longer notified")
-	case !e.Alert.Silent && e.Was.Silent:
+	case !e.Alert.Silent && e.FormerAlert.Silent:
 		parts = append(parts, "was not notified")
 	}
 	return "(" + strings.Join(parts, ", ") + ")"
@@ -431,11 +431,11 @@ func (r Report) Text(w io.Writer) error {
 		if len(rule.Examples) == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "\n%s: %s\n", rule.Rule, rule.differing)
+		fmt.Fprintf(&b, "\n%s: %s\n", rule.Rule, rule.differences)
 		for _, e := range rule.Examples {
 			fmt.Fprintf(&b, "%s %s\n    %s\n", e.signMark(), e.exampleText(), text.Shorten(e.Line, maxLine))
 		}
-		if n := rule.differing.sum() - len(rule.Examples); n > 0 {
+		if n := rule.differences.sum() - len(rule.Examples); n > 0 {
 			fmt.Fprintf(&b, "  and %s more\n", text.GroupThousands(int64(n)))
 		}
 	}

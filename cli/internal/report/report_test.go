@@ -28,8 +28,8 @@ func rule(name, hash string) *rules.Rule {
 
 func alert(r *rules.Rule, pod, line string, minute int) replay.Alert {
 	at := ten.Add(time.Duration(minute) * time.Minute)
-	return replay.Alert{Fired: at, Episode: episodes.Episode{
-		Rule: r, Alert: r.Alert, State: episodes.StateFiring, StartsAt: at, FiredAt: at, Line: redact.Text(line), First: redact.Text(line),
+	return replay.Alert{FiredAt: at, Episode: episodes.Episode{
+		Rule: r, Alert: r.Alert, State: episodes.StateFiring, StartsAt: at, FiredAt: at, Line: redact.Text(line), FirstLine: redact.Text(line),
 		Labels: map[string]string{"alertname": r.Alert, "severity": string(r.Severity), "resolves": "quiet", "pod": pod},
 	}}
 }

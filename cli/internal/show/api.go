@@ -88,7 +88,7 @@ func stateCell(e web.Episode) Cell {
 		c.Text += " (on hold)"
 	default:
 		first := e.Waits[0]
-		c.Text += fmt.Sprintf(" (on hold: %s)", episodes.Wait{Part: first.Part, Sources: first.Sources}.BriefText())
+		c.Text += fmt.Sprintf(" (on hold: %s)", episodes.AwaitedPart{Part: first.Part, Sources: first.Sources}.BriefText())
 	}
 	return c
 }
@@ -117,8 +117,8 @@ func RuleTables(w io.Writer, data []byte, style ListStyle) error {
 				open.Text += fmt.Sprintf(" + %d pending", r.Pending)
 			}
 			t.addRow(boldCell(r.Name), g.Name, severityCell(string(r.Severity)), healthCell(r.Health), open, r.Streams, formatMoment(r.LastSeen),
-				r.Matches, formatMoment(r.LastMatch), r.Tries, fmt.Sprintf("%.3f", r.Seconds),
-				r.Mode, r.Origin, r.From, cmp.Or(r.Waits, "-"), cmp.Or(r.Unverified(), "-"))
+				r.Matches, formatMoment(r.LastMatch), r.Evaluations, fmt.Sprintf("%.3f", r.Seconds),
+				r.Mode, r.Origin, r.From, cmp.Or(r.WaitReason, "-"), cmp.Or(r.Unverified(), "-"))
 		}
 	}
 	return Write(w, style, t)
@@ -165,7 +165,7 @@ func UnknownFailures(w io.Writer, data []byte, style ListStyle) error {
 		if u.State == "alert" {
 			state.Color = red
 		}
-		t.addRow(u.Fingerprint, boldCell(u.Component), state, u.Why, style.age(u.Since), u.Count,
+		t.addRow(u.Fingerprint, boldCell(u.Component), state, u.Reason, style.age(u.Since), u.Count,
 			u.Since, cmp.Or(u.Level, "-"), placeText(u.Labels), style.lineText(u.Pattern))
 	}
 	return Write(w, style, t)
@@ -180,14 +180,14 @@ func WriteHistory(w io.Writer, data []byte, style ListStyle) error {
 	ended := newTable(style, "FINGERPRINT", "ALERT", "SEVERITY", "BEGAN", "LASTED", "NOTIFIED", "FLAPS", "WHERE",
 		"+LINES", "+END", "+SYMPTOM OF", "+SUMMARY")
 	for _, e := range in.Episodes {
-		ended.addRow(e.Fingerprint, boldCell(e.Alert), severityCell(e.Labels["severity"]), e.StartsAt, e.Lasted(), e.Notified, e.Flaps,
+		ended.addRow(e.Fingerprint, boldCell(e.Alert), severityCell(e.Labels["severity"]), e.StartsAt, e.DurationText(), e.Notified, e.Flaps,
 			placeText(e.Labels), e.Count, e.Ended(), causeText(e.Cause), e.Summary)
 	}
 	tables := []*Table{ended}
 	if len(in.Rules) > 0 {
 		noisy := newTable(style, "RULE", "NOTIFIED", "FLAPS", "EPISODES", "ALERTS", "TIME FIRING", "NEWEST")
 		for _, r := range in.Rules {
-			noisy.addRow(boldCell(r.Alert), r.Notified, r.Flaps, r.Episodes, r.Alerts, r.Lasted(), r.Last)
+			noisy.addRow(boldCell(r.Alert), r.Notified, r.Flaps, r.Episodes, r.Alerts, r.TotalTime(), r.Last)
 		}
 		tables = append(tables, noisy)
 	}
@@ -219,8 +219,8 @@ func WriteTimeline(w io.Writer, data []byte, _ ListStyle) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	for _, ev := range tl.Events {
 		at := "now"
-		if ev.At != nil {
-			at = formatMoment(ev.At)
+		if ev.Time != nil {
+			at = formatMoment(ev.Time)
 		}
 		fmt.Fprintf(t, "%s\t%s\n", at, redact.Sanitise(ev.Text))
 		if ev.Line != "" {

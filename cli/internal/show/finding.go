@@ -35,10 +35,10 @@ type foundFailure struct {
 	Line        redact.Text       `json:"line"`
 	First       redact.Text       `json:"first_line"`
 	Matched     []string          `json:"matched,omitempty"`
-	Also        []string          `json:"also,omitempty"`
+	OtherRules  []string          `json:"also,omitempty"`
 	Fingerprint string            `json:"fingerprint"`
-	// Others contains the other failures with the same rule and reason.
-	Others []otherFailure `json:"others,omitempty"`
+	// OtherFailures contains the other failures with the same rule and reason.
+	OtherFailures []otherFailure `json:"others,omitempty"`
 }
 
 type otherFailure struct {
@@ -53,13 +53,13 @@ type otherFailure struct {
 func toFoundFailure(f replay.Finding) foundFailure {
 	x := toScanned(replay.Alert{Episode: f.Episode})
 	var others []otherFailure
-	for _, o := range f.Others {
+	for _, o := range f.OtherFailures {
 		others = append(others, otherFailure{uncertainLabels(o.Labels, &f), o.Count, o.StartsAt, o.LastSeen, o.Line, o.Fingerprint.String()})
 	}
 	return foundFailure{
 		Reason: f.Doubt, Missing: f.Missing, Rule: x.Alert, Severity: x.Labels["severity"], Labels: uncertainLabels(x.Labels, &f), Annotations: x.Annotations, Remediation: x.Annotations["remediation"],
 		Lines: x.Count, StartsAt: x.StartsAt, LastSeen: x.LastSeen, EndsAt: x.EndsAt, Line: x.Line, First: x.First,
-		Matched: f.Matched, Also: f.Also, Fingerprint: x.Fingerprint, Others: others,
+		Matched: f.Matched, OtherRules: f.OtherRules, Fingerprint: x.Fingerprint, OtherFailures: others,
 	}
 }
 
@@ -93,15 +93,15 @@ func WriteFindings(w io.Writer, list []replay.Finding, all, after bool, s Style)
 	rest := 0
 	for i := range list {
 		if i >= MaxFindings && !all {
-			rest += 1 + len(list[i].Others)
+			rest += 1 + len(list[i].OtherFailures)
 			continue
 		}
 		b.WriteString("\n")
 		shown := maxOthers
 		if all {
-			shown = len(list[i].Others)
+			shown = len(list[i].OtherFailures)
 		}
-		rest += max(0, len(list[i].Others)-shown)
+		rest += max(0, len(list[i].OtherFailures)-shown)
 		writeFinding(&b, &list[i], shown, s)
 	}
 	if rest > 0 {
@@ -132,11 +132,11 @@ func writeFinding(b *strings.Builder, f *replay.Finding, others int, s Style) {
 	}
 	field("line", s.markParts(oneLine(e.Line), f.Matched))
 	field("where", DistinguishingLabels(e.Labels))
-	for i := range f.Others[:min(len(f.Others), others)] {
-		o := &f.Others[i]
+	for i := range f.OtherFailures[:min(len(f.OtherFailures), others)] {
+		o := &f.OtherFailures[i]
 		field("also where", cmp.Or(DistinguishingLabels(o.Labels), "no label")+", "+text.Plural(o.Count, "line"))
 	}
-	if n := len(f.Others) - others; n > 0 {
+	if n := len(f.OtherFailures) - others; n > 0 {
 		field("", "and "+text.Plural(int64(n), "other object"))
 	}
 	field("since", sinceText(e))
@@ -144,7 +144,7 @@ func writeFinding(b *strings.Builder, f *replay.Finding, others int, s Style) {
 	if recovered {
 		return
 	}
-	field("also", strings.Join(f.Also, ", "))
+	field("also", strings.Join(f.OtherRules, ", "))
 	field("what to do", e.Annotations["remediation"])
 	field("runbook", e.Annotations["runbook_url"])
 	field("affected", e.Annotations["affected"])
@@ -180,7 +180,7 @@ func (s Style) markParts(line string, parts []string) string {
 }
 
 // WriteUnknown writes failures that no rule describes. after says whether other output precedes them.
-func WriteUnknown(w io.Writer, all []sentinel.Unknown, after bool) error {
+func WriteUnknown(w io.Writer, all []sentinel.UnknownFailure, after bool) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -191,10 +191,10 @@ func WriteUnknown(w io.Writer, all []sentinel.Unknown, after bool) error {
 	b.WriteString("Unknown failures: error lines that no rule describes\n")
 	for i := range all {
 		u := &all[i]
-		fmt.Fprintf(&b, "\n%s in %s\n", strings.ToUpper(u.Why), oneLine(u.Name()))
+		fmt.Fprintf(&b, "\n%s in %s\n", strings.ToUpper(u.Reason), oneLine(u.Name()))
 		field := Style{}.fieldWriter(&b)
 		field("pattern", oneLine(u.Pattern))
-		for _, also := range u.Also {
+		for _, also := range u.OtherTexts {
 			field("also", oneLine(also))
 		}
 		field("about", oneLine(u.Object))
@@ -238,7 +238,7 @@ func WritePatterns(w io.Writer, r discover.Report, why bool) error {
 		}
 		line("%s; %s in %s%s", p.Level, text.Plural(p.Count, "line"), streams, seenPeriod(p))
 		if why {
-			line("%.1f points: %s", p.Score, strings.Join(p.Why, ", "))
+			line("%.1f points: %s", p.Score, strings.Join(p.Reasons, ", "))
 		}
 		for _, v := range p.Variants[:min(len(p.Variants), shownVariants)] {
 			line("also, %s: %s", text.Plural(v.Count, "line"), shownLine((v.Template + ": " + v.Error).Map(func(s string) string { return strings.TrimSuffix(s, ": ") })))

@@ -16,10 +16,10 @@ import (
 // Hits writes one line or JSON object for each rule that matches a log line. It merges consecutive hits with the same
 // line and rule. If a step of the rule and its clear or unless match the same line, the hit of the step is written.
 type Hits struct {
-	W      *bufio.Writer
-	Form   string           // output format: text, json or jsonl
-	Asides bool             // whether to write lines that match only clear or unless
-	Redact *redact.Redactor // nil if nothing is redacted
+	W              *bufio.Writer
+	Form           string           // output format: text, json or jsonl
+	WithClearLines bool             // whether to write lines that match only clear or unless
+	Redact         *redact.Redactor // nil if nothing is redacted
 
 	file  string
 	line  int64
@@ -68,7 +68,7 @@ func (h *Hits) flush() {
 	done := false
 	for i := range h.group {
 		hit := &h.group[i]
-		if h.err != nil || !h.Asides && hit.Part < 0 {
+		if h.err != nil || !h.WithClearLines && hit.Part < 0 {
 			continue
 		}
 		if !done {

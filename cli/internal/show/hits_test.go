@@ -45,7 +45,7 @@ func TestHitsAreJSON(t *testing.T) {
 		}
 		streams := []matcher.Labels{nil, {}, {texts.Draw(t, "label"): texts.Draw(t, "value"), "pod": "x"}}
 		var got bytes.Buffer
-		h := Hits{W: bufio.NewWriterSize(&got, 100), Form: "jsonl", Asides: true}
+		h := Hits{W: bufio.NewWriterSize(&got, 100), Form: "jsonl", WithClearLines: true}
 		want := ""
 		for n := range rapid.Int64Range(1, 10).Draw(t, "lines") {
 			hit := matcher.Hit{

@@ -134,22 +134,22 @@ func WriteOrigin(w io.Writer, r *rules.Rule) error {
 	return t.Flush()
 }
 
-// Veil redacts secrets in the explanation of one line, because people paste explanations into tickets. The zero Veil
+// LineRedactor redacts secrets in the explanation of one line, because people paste explanations into tickets. The zero Veil
 // redacts nothing.
-type Veil struct {
+type LineRedactor struct {
 	red    *redact.Redactor
 	line   string
 	hidden redact.Text
 }
 
-// NewVeil returns a Veil for the explanation of a line.
-func NewVeil(line string) Veil {
+// NewLineRedactor returns a LineRedactor for the explanation of a line.
+func NewLineRedactor(line string) LineRedactor {
 	red := redact.New(nil)
-	return Veil{red: red, line: line, hidden: red.Text(line)}
+	return LineRedactor{red: red, line: line, hidden: red.Text(line)}
 }
 
 // Explanation redacts e, which must be an explanation of the line, in place.
-func (v Veil) Explanation(e *matcher.Explanation) {
+func (v LineRedactor) Explanation(e *matcher.Explanation) {
 	if v.red == nil {
 		return
 	}
@@ -164,17 +164,17 @@ func (v Veil) Explanation(e *matcher.Explanation) {
 	}
 }
 
-func (v Veil) redactPart(s string) string { return string(v.red.Part(v.line, v.hidden, s)) }
+func (v LineRedactor) redactPart(s string) string { return string(v.red.Part(v.line, v.hidden, s)) }
 
-func (v Veil) redactValues(all []matcher.NamedValue) {
+func (v LineRedactor) redactValues(all []matcher.NamedValue) {
 	for i := range all {
-		if all[i].From != "label" {
+		if all[i].Source != "label" {
 			all[i].Value = v.redactPart(all[i].Value)
 		}
 	}
 }
 
-func (v Veil) redactConditions(all []matcher.Condition) {
+func (v LineRedactor) redactConditions(all []matcher.Condition) {
 	for i := range all {
 		c := &all[i]
 		c.Got = v.redactPart(c.Got)

@@ -74,7 +74,7 @@ func writeReplayAlert(w io.Writer, a replay.Alert, s Style) error {
 	field("assumes", oneLine(a.Assumes))
 	field("where", DistinguishingLabels(e.Labels))
 	field("since", sinceText(e))
-	field("also", strings.Join(a.Also, ", "))
+	field("also", strings.Join(a.OtherRules, ", "))
 	if c := e.Cause; c != nil {
 		field("symptom of", oneLine(c.Alert+" "+DistinguishingLabels(c.Labels)+", since "+formatTime(c.StartsAt)))
 	}
@@ -83,8 +83,8 @@ func writeReplayAlert(w io.Writer, a replay.Alert, s Style) error {
 		return err
 	}
 	field("line", oneLine(e.Line))
-	if e.First != e.Line {
-		field("first line", oneLine(e.First))
+	if e.FirstLine != e.Line {
+		field("first line", oneLine(e.FirstLine))
 	}
 	field("origin", oneLine(e.Annotations["origin"]))
 	field("details", e.Annotations["description"])
@@ -216,7 +216,7 @@ type scannedAlert struct {
 	First       redact.Text       `json:"first_line"`
 	Fingerprint string            `json:"fingerprint"`
 	Cause       *scannedCause     `json:"cause,omitempty"`
-	Also        []string          `json:"also,omitempty"`
+	OtherRules  []string          `json:"also,omitempty"`
 	Assumes     string            `json:"assumes,omitempty"`
 }
 
@@ -232,8 +232,8 @@ func toScanned(a replay.Alert) scannedAlert {
 	e := a.Episode
 	out := scannedAlert{
 		Alert: e.Alert, State: e.State, Reason: e.Reason, Labels: e.Labels, Annotations: e.Annotations,
-		StartsAt: e.StartsAt, FiredAt: a.Fired, LastSeen: e.LastSeen, Count: e.Count, Line: e.Line, First: e.First,
-		Fingerprint: e.Fingerprint.String(), Also: a.Also, Assumes: a.Assumes,
+		StartsAt: e.StartsAt, FiredAt: a.FiredAt, LastSeen: e.LastSeen, Count: e.Count, Line: e.Line, First: e.FirstLine,
+		Fingerprint: e.Fingerprint.String(), OtherRules: a.OtherRules, Assumes: a.Assumes,
 	}
 	if c := e.Cause; c != nil {
 		out.Cause = &scannedCause{Alert: c.Alert, Fingerprint: c.Fingerprint.String(), Severity: c.Severity, Labels: c.Labels, StartsAt: c.StartsAt}
@@ -270,7 +270,7 @@ func WriteLines(w io.Writer, r scan.Result) error {
 	}
 	for _, u := range r.Unknown {
 		if err := JSON(w, struct {
-			sentinel.Unknown
+			sentinel.UnknownFailure
 			Kind string `json:"kind"`
 		}{u, "unknown"}, false); err != nil {
 			return err
@@ -279,8 +279,8 @@ func WriteLines(w io.Writer, r scan.Result) error {
 	return nil
 }
 
-// Found is the result of a scan.
-type Found struct {
+// ScanOutput is the result of a scan.
+type ScanOutput struct {
 	scan.Result
 	All     bool // whether to list all findings
 	Files   any  // description of how each input was read, as a list for JSON
@@ -288,7 +288,7 @@ type Found struct {
 }
 
 // WriteAlerts writes the result of a scan. form is text, json or jsonl.
-func WriteAlerts(w io.Writer, form string, style Style, r Found) error {
+func WriteAlerts(w io.Writer, form string, style Style, r ScanOutput) error {
 	switch form {
 	case "json":
 		all := make([]scannedAlert, len(r.Alerts))

@@ -21,7 +21,7 @@ func TestAlert(t *testing.T) {
 			"runbook_url": "https://example.org/r", "affected": "yes: 0.22.1", "fixed_in": "0.22.6",
 		},
 		StartsAt: start, FiredAt: start.Add(130 * time.Second), LastSeen: start.Add(time.Second), EndsAt: start.Add(time.Hour), Count: 2,
-		Line: "leaderelection\tlost \x1b[31m", First: "first",
+		Line: "leaderelection\tlost \x1b[31m", FirstLine: "first",
 	}
 	var b strings.Builder
 	require.NoError(t, WriteAlert(&b, e, Style{}))

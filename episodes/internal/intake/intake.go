@@ -36,10 +36,10 @@ type Intake struct {
 	window.Copier
 	Origin            // origin of the hit's stream
 	Hit    window.Hit // the hit that is being processed
-	// Moved is the duration by which the time of the hit was moved, because the clock was set since the line was
+	// ClockShift is the duration by which the time of the hit was moved, because the clock was set since the line was
 	// written.
-	Moved int64
-	Key   []byte // key made of the identity and the values of `by`
+	ClockShift int64
+	Key        []byte // key made of the identity and the values of `by`
 
 	redactor  *redact.Redactor
 	origins   origins
@@ -102,14 +102,14 @@ func (b *Intake) KeyOf(m *Memory, cleaned []redact.Text) (by []redact.Text, miss
 		by = append(by, v)
 	}
 	b.keyValues = by
-	b.Key = append(AppendKey(b.Key[:0], by, nil), b.Who.KeySuffix()...)
+	b.Key = append(AppendKey(b.Key[:0], by, nil), b.StreamIdentity.KeySuffix()...)
 	m.rememberKey(b, missing)
 	return by, missing
 }
 
 // KeyWithoutIdentity returns Key without the identity.
 func (b *Intake) KeyWithoutIdentity() string {
-	return string(b.Key[:len(b.Key)-len(b.Who.KeySuffix())])
+	return string(b.Key[:len(b.Key)-len(b.StreamIdentity.KeySuffix())])
 }
 
 // CleanValues returns the values of a hit without secrets, line breaks, control and invisible characters, and of
@@ -300,11 +300,11 @@ func (id *Identity) AddTo(labels map[string]string, names []string) {
 
 // Origin holds the values that depend only on the stream of a line.
 type Origin struct {
-	Labels matcher.Labels // keeps the map alive, so that no other map can have the same address
-	Who    *Identity
-	// Party is the tenant that is charged for the lines of the stream. It consists of the identity values and the
+	Labels         matcher.Labels // keeps the map alive, so that no other map can have the same address
+	StreamIdentity *Identity
+	// Tenant is the tenant that is charged for the lines of the stream. It consists of the identity values and the
 	// namespace that the source states. It is empty if the stream has neither.
-	Party string
+	Tenant string
 
 	address uintptr
 	log     uint64 // result of logID

@@ -49,7 +49,7 @@ func TestMemoryChangesNothing(t *testing.T) {
 		require.Equal(t, wantMissing, missing)
 		require.Equal(t, string(fresh.Key), string(b.Key))
 		require.Equal(t, fresh.Hit.Values, b.Hit.Values)
-		require.Equal(t, fresh.Party, b.Party)
+		require.Equal(t, fresh.Tenant, b.Tenant)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestKeys(t *testing.T) {
 			require.NotContains(t, seen, string(b.Key), "%s and %s", what, seen[string(b.Key)])
 			seen[string(b.Key)] = what
 			require.Equal(t, values[0] == "" || values[1] == "", missing)
-			require.Equal(t, string(b.Key), JoinKey(by, b.Who))
+			require.Equal(t, string(b.Key), JoinKey(by, b.StreamIdentity))
 			require.Equal(t, JoinKey(by, nil), b.KeyWithoutIdentity())
 		}
 	}
@@ -129,7 +129,7 @@ func TestParty(t *testing.T) {
 	f := func(labels matcher.Labels, want string) {
 		t.Helper()
 		b.SetOrigin(labels)
-		require.Equal(t, want, b.Party)
+		require.Equal(t, want, b.Tenant)
 	}
 	f(nil, "")
 	f(matcher.Labels{"namespace": "ns"}, "ns")
@@ -157,7 +157,7 @@ func TestLogsAreCounted(t *testing.T) {
 		note(fmt.Sprint(i))
 	}
 	require.Equal(t, "pod a and at least 15 other logs", l.String())
-	require.Len(t, Logs{Known: make([]uint64, 1000)}.Clone().Known, maxLogs)
+	require.Len(t, Logs{Hashes: make([]uint64, 1000)}.Clone().Hashes, maxLogs)
 	b.SetOrigin(matcher.Labels{"pod": "z", "namespace": "shop"})
 	l.CountLog(&b.Origin)
 	require.Equal(t, "pod a and at least 15 other logs, also in namespace shop", l.String())

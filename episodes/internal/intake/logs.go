@@ -22,61 +22,61 @@ var logLabels = []string{"cluster", "tenant", "namespace", "pod", "container", "
 
 // Logs counts the logs that contain the lines of an episode.
 type Logs struct {
-	First  string   // description of the first log
-	Known  []uint64 // hashes of the counted logs, at most maxLogs
-	Others []string // namespaces of further logs, at most maxOthers
-	Home   string   // namespace of the first log
-	last   uint64
+	First           string   // description of the first log
+	Hashes          []uint64 // hashes of the counted logs, at most maxLogs
+	OtherNamespaces []string // namespaces of further logs, at most maxOthers
+	Namespace       string   // namespace of the first log
+	last            uint64
 }
 
 // CountLog adds the log that contains a line.
 func (l *Logs) CountLog(o *Origin) {
-	if o.log == l.last && len(l.Known) > 0 {
+	if o.log == l.last && len(l.Hashes) > 0 {
 		return
 	}
 	l.last = o.log
-	if len(l.Known) == 0 {
-		l.First, l.Home = describeLog(o.Labels), strings.Clone(o.Labels["namespace"])
+	if len(l.Hashes) == 0 {
+		l.First, l.Namespace = describeLog(o.Labels), strings.Clone(o.Labels["namespace"])
 	}
-	if len(l.Known) < maxLogs && !slices.Contains(l.Known, o.log) {
-		l.Known = append(l.Known, o.log)
+	if len(l.Hashes) < maxLogs && !slices.Contains(l.Hashes, o.log) {
+		l.Hashes = append(l.Hashes, o.log)
 	}
 	l.noteNamespace(o.Labels["namespace"])
 }
 
 func (l *Logs) noteNamespace(name string) {
-	if name == l.Home || name == "" || len(l.Others) == maxOthers {
+	if name == l.Namespace || name == "" || len(l.OtherNamespaces) == maxOthers {
 		return
 	}
-	if shown := plainName(name); !slices.Contains(l.Others, shown) {
-		l.Others = append(l.Others, shown)
+	if shown := plainName(name); !slices.Contains(l.OtherNamespaces, shown) {
+		l.OtherNamespaces = append(l.OtherNamespaces, shown)
 	}
 }
 
 // Clone returns an independent copy with at most maxLogs logs.
 func (l Logs) Clone() Logs {
-	l.Known = slices.Clone(l.Known[:min(len(l.Known), maxLogs)])
-	l.Others = slices.Clone(l.Others[:min(len(l.Others), maxOthers)])
+	l.Hashes = slices.Clone(l.Hashes[:min(len(l.Hashes), maxLogs)])
+	l.OtherNamespaces = slices.Clone(l.OtherNamespaces[:min(len(l.OtherNamespaces), maxOthers)])
 	return l
 }
 
 // String returns the first log, the number of other logs, and their namespaces.
 func (l *Logs) String() string {
-	if len(l.Others) > 0 {
+	if len(l.OtherNamespaces) > 0 {
 		more := ""
-		if len(l.Others) == maxOthers {
+		if len(l.OtherNamespaces) == maxOthers {
 			more = " and perhaps more"
 		}
-		return l.describeLogs() + ", also in namespace " + strings.Join(l.Others, ", ") + more
+		return l.describeLogs() + ", also in namespace " + strings.Join(l.OtherNamespaces, ", ") + more
 	}
 	return l.describeLogs()
 }
 
 func (l *Logs) describeLogs() string {
-	switch more := len(l.Known) - 1; {
+	switch more := len(l.Hashes) - 1; {
 	case more <= 0 || l.First == "":
 		return l.First
-	case len(l.Known) == maxLogs:
+	case len(l.Hashes) == maxLogs:
 		return fmt.Sprintf("%s and at least %d other logs", l.First, more)
 	case more == 1:
 		return l.First + " and 1 other log"

@@ -47,7 +47,7 @@ type Rule struct {
 	CapturedNames []string         `json:"wants,omitempty"`
 	Open          []Episode        `json:"open,omitempty"`
 	Windows       []Window         `json:"windows,omitempty"`
-	Lapses        []Episode        `json:"lapses,omitempty"`
+	BriefFailures []Episode        `json:"lapses,omitempty"`
 	Cleared       []Clears         `json:"cleared,omitempty"`
 	Muted         []Entry[[]int64] `json:"muted,omitempty"`
 	Armed         []Armed          `json:"armed,omitempty"`
@@ -64,40 +64,40 @@ type Displaced struct {
 
 // Empty reports whether the rule has no state that needs saving.
 func (r *Rule) Empty() bool {
-	return len(r.Open)+len(r.Windows)+len(r.Lapses)+len(r.Cleared)+len(r.Muted)+len(r.Armed)+len(r.Displaced) == 0 && r.Overflow == nil
+	return len(r.Open)+len(r.Windows)+len(r.BriefFailures)+len(r.Cleared)+len(r.Muted)+len(r.Armed)+len(r.Displaced) == 0 && r.Overflow == nil
 }
 
-// Episode is an episode that has not ended, or a lapse.
+// Episode is an episode that has not ended, or a brief failure.
 type Episode struct {
-	Values    []redact.Text     `json:"values"`
-	Identity  []string          `json:"identity,omitempty"`
-	Loose     bool              `json:"loose,omitempty"`
-	Nameless  bool              `json:"nameless,omitempty"`
-	Labels    map[string]string `json:"labels"`
-	State     string            `json:"state"`
-	Starts    int64             `json:"starts"`
-	Moved     int64             `json:"moved,omitempty"` // sum of the clock changes by which StartsAt was moved
-	Newest    int64             `json:"newest"`
-	From      int64             `json:"from"`
-	Fired     int64             `json:"fired,omitempty"`
-	Written   int64             `json:"written"`
-	Lines     int64             `json:"lines"`
-	LastID    uint64            `json:"last_id"`
-	Namespace string            `json:"namespace,omitempty"`
-	Party     string            `json:"party,omitempty"`
-	Sequence  []Hit             `json:"chain,omitempty"`
-	Line      redact.Text       `json:"line,omitempty"`
-	First     redact.Text       `json:"first,omitempty"` // first line, if it differs from Line
-	Log       string            `json:"log,omitempty"`
-	Logs      []uint64          `json:"logs,omitempty"`
-	Others    []string          `json:"other_namespaces,omitempty"` // namespaces of later logs; the namespace of the first log is not included
-	Window    *Window           `json:"window,omitempty"`
-	Times     []byte            `json:"times,omitempty"` // triggers of an undecided episode, encoded by window.Times.Pack
-	Shown     bool              `json:"shown,omitempty"` // whether a lapse was reported as pending
-	Inhibit   string            `json:"inhibit,omitempty"`
-	Earlier   []byte            `json:"earlier,omitempty"` // triggers before Since or the start that were read late, encoded by window.Times.Pack
-	Recent    []byte            `json:"recent,omitempty"`
-	Since     int64             `json:"since,omitempty"` // time of the first trigger after a late clear line
+	Values          []redact.Text     `json:"values"`
+	Identity        []string          `json:"identity,omitempty"`
+	PartialIdentity bool              `json:"loose,omitempty"`
+	Nameless        bool              `json:"nameless,omitempty"`
+	Labels          map[string]string `json:"labels"`
+	State           string            `json:"state"`
+	Starts          int64             `json:"starts"`
+	ClockShift      int64             `json:"moved,omitempty"` // sum of the clock changes by which StartsAt was moved
+	Newest          int64             `json:"newest"`
+	WindowStart     int64             `json:"from"`
+	FiredAt         int64             `json:"fired,omitempty"`
+	CompletedAt     int64             `json:"written"`
+	Lines           int64             `json:"lines"`
+	LastID          uint64            `json:"last_id"`
+	Namespace       string            `json:"namespace,omitempty"`
+	Tenant          string            `json:"party,omitempty"`
+	Sequence        []Hit             `json:"chain,omitempty"`
+	Line            redact.Text       `json:"line,omitempty"`
+	FirstLine       redact.Text       `json:"first,omitempty"` // first line, if it differs from Line
+	Log             string            `json:"log,omitempty"`
+	Logs            []uint64          `json:"logs,omitempty"`
+	OtherNamespaces []string          `json:"other_namespaces,omitempty"` // namespaces of later logs; the namespace of the first log is not included
+	Window          *Window           `json:"window,omitempty"`
+	Times           []byte            `json:"times,omitempty"` // triggers of an undecided episode, encoded by window.Times.Pack
+	ReportedPending bool              `json:"shown,omitempty"` // whether a brief failure was reported as pending
+	Inhibit         string            `json:"inhibit,omitempty"`
+	EarlierTriggers []byte            `json:"earlier,omitempty"` // triggers before Since or the start that were read late, encoded by window.Times.Pack
+	RecentTriggers  []byte            `json:"recent,omitempty"`
+	Since           int64             `json:"since,omitempty"` // time of the first trigger after a late clear line
 }
 
 // Cause is the alert that an ended episode was a symptom of.
@@ -118,28 +118,28 @@ func (e Episode) WithoutInternals() Episode {
 
 // Armed is a key of a rule with `silent`, with its newest line.
 type Armed struct {
-	Values    []redact.Text `json:"values"` // values of `by`
-	Identity  []string      `json:"identity,omitempty"`
-	Loose     bool          `json:"loose,omitempty"`
-	Namespace string        `json:"namespace,omitempty"`
-	Party     string        `json:"party,omitempty"`
-	Disarmed  bool          `json:"disarmed,omitempty"`
-	Last      Hit           `json:"last"`
-	Log       string        `json:"log,omitempty"`
-	Logs      []uint64      `json:"logs,omitempty"`
-	Others    []string      `json:"other_namespaces,omitempty"`
+	Values          []redact.Text `json:"values"` // values of `by`
+	Identity        []string      `json:"identity,omitempty"`
+	PartialIdentity bool          `json:"loose,omitempty"`
+	Namespace       string        `json:"namespace,omitempty"`
+	Tenant          string        `json:"party,omitempty"`
+	Disarmed        bool          `json:"disarmed,omitempty"`
+	Last            Hit           `json:"last"`
+	Log             string        `json:"log,omitempty"`
+	Logs            []uint64      `json:"logs,omitempty"`
+	OtherNamespaces []string      `json:"other_namespaces,omitempty"`
 }
 
 // Window is the saved window of a key, which holds the key's recent lines.
 type Window struct {
-	Key      []redact.Text `json:"key,omitempty"` // values of `by`; nil if an episode of the key has them
-	Party    string        `json:"party,omitempty"`
-	Identity []string      `json:"identity,omitempty"`
-	Loose    bool          `json:"loose,omitempty"`
-	Steps    [][]Hit       `json:"steps,omitempty"`
-	Lines    []byte        `json:"lines,omitempty"`  // times of the lines, encoded by window.Times.Pack
-	Newest   []Hit         `json:"newest,omitempty"` // the newest hit, if there is one
-	Distinct []Hit         `json:"distinct,omitempty"`
+	Key             []redact.Text `json:"key,omitempty"` // values of `by`; nil if an episode of the key has them
+	Tenant          string        `json:"party,omitempty"`
+	Identity        []string      `json:"identity,omitempty"`
+	PartialIdentity bool          `json:"loose,omitempty"`
+	Steps           [][]Hit       `json:"steps,omitempty"`
+	Lines           []byte        `json:"lines,omitempty"`  // times of the lines, encoded by window.Times.Pack
+	Newest          []Hit         `json:"newest,omitempty"` // the newest hit, if there is one
+	Distinct        []Hit         `json:"distinct,omitempty"`
 }
 
 // Hit is a line that was counted.
@@ -153,45 +153,45 @@ type Hit struct {
 
 // Entry is the state of one key of clear or unless lines.
 type Entry[V any] struct {
-	Key   []byte `json:"k"` // bytes from a log, which may not be valid UTF-8
-	Value V      `json:"v"`
-	Party string `json:"p,omitempty"`
+	Key    []byte `json:"k"` // bytes from a log, which may not be valid UTF-8
+	Value  V      `json:"v"`
+	Tenant string `json:"p,omitempty"`
 }
 
 // Overflow is the alert for the keys beyond a limit.
 type Overflow struct {
-	Labels map[string]string `json:"labels"`
-	Starts int64             `json:"starts"`
-	Moved  int64             `json:"moved,omitempty"`
-	Newest int64             `json:"newest"`
-	Fired  int64             `json:"fired"`
-	Lines  int64             `json:"lines"`
-	Why    string            `json:"why"`
-	Keys   [][]byte          `json:"keys,omitempty"` // refused keys, which only older versions wrote
-	Hashes []uint64          `json:"key_hashes,omitempty"`
-	Lost   int64             `json:"lost,omitempty"`  // number of displaced alerts
-	Named  []string          `json:"named,omitempty"` // labels of the newest displaced alerts
+	Labels          map[string]string `json:"labels"`
+	Starts          int64             `json:"starts"`
+	ClockShift      int64             `json:"moved,omitempty"`
+	Newest          int64             `json:"newest"`
+	FiredAt         int64             `json:"fired"`
+	Lines           int64             `json:"lines"`
+	LimitText       string            `json:"why"`
+	Keys            [][]byte          `json:"keys,omitempty"` // refused keys, which only older versions wrote
+	Hashes          []uint64          `json:"key_hashes,omitempty"`
+	DisplacedCount  int64             `json:"lost,omitempty"`  // number of displaced alerts
+	DisplacedLabels []string          `json:"named,omitempty"` // labels of the newest displaced alerts
 }
 
 // Closed is a recently resolved episode that is reported again after a restart.
 type Closed struct {
-	Alert     string            `json:"alert"`
-	Reason    string            `json:"reason"`
-	Overflow  bool              `json:"overflow,omitempty"`
-	Silent    bool              `json:"silent,omitempty"`
-	Labels    map[string]string `json:"labels"`
-	Starts    int64             `json:"starts"`
-	Fired     int64             `json:"fired"`
-	Newest    int64             `json:"newest"`
-	Ends      int64             `json:"ends"`
-	Concluded int64             `json:"concluded"`
-	Lines     int64             `json:"lines"`
-	Party     string            `json:"party,omitempty"`
-	Moved     int64             `json:"moved,omitempty"` // sum of the clock changes since the end
+	Alert       string            `json:"alert"`
+	Reason      string            `json:"reason"`
+	Overflow    bool              `json:"overflow,omitempty"`
+	Silent      bool              `json:"silent,omitempty"`
+	Labels      map[string]string `json:"labels"`
+	Starts      int64             `json:"starts"`
+	FiredAt     int64             `json:"fired"`
+	Newest      int64             `json:"newest"`
+	Ends        int64             `json:"ends"`
+	ConcludedAt int64             `json:"concluded"`
+	Lines       int64             `json:"lines"`
+	Tenant      string            `json:"party,omitempty"`
+	ClockShift  int64             `json:"moved,omitempty"` // sum of the clock changes since the end
 	// Annotations were written by older versions; now Texts has them.
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Line        redact.Text       `json:"line,omitempty"`
-	First       redact.Text       `json:"first,omitempty"`
+	FirstLine   redact.Text       `json:"first,omitempty"`
 }
 
 // ClosedKey identifies an episode that was resolved.

@@ -30,11 +30,11 @@ func TestParse(t *testing.T) {
 
 // A rule is left out only if a restart without it changes nothing.
 func TestEmpty(t *testing.T) {
-	require.True(t, (&Rule{Alert: "A", Hash: "1", Lapses: []Episode{}}).Empty())
+	require.True(t, (&Rule{Alert: "A", Hash: "1", BriefFailures: []Episode{}}).Empty())
 	for _, r := range []Rule{
 		{Open: make([]Episode, 1)},
 		{Windows: make([]Window, 1)},
-		{Lapses: make([]Episode, 1)},
+		{BriefFailures: make([]Episode, 1)},
 		{Cleared: make([]Clears, 1)},
 		{Muted: make([]Entry[[]int64], 1)},
 		{Overflow: &Overflow{}},

@@ -8,14 +8,14 @@ import (
 // Deadline is a time at which the engine concludes something about its subject, such as an episode, unless a line
 // postpones it. It is embedded in its subject. While it is armed, it is in the heap of one group.
 type Deadline struct {
-	// Of is the subject of the deadline.
-	Of Subject
+	// Subject is the subject of the deadline.
+	Subject Subject
 
-	// at is a lower bound of the deadline. Lines can only postpone a deadline, and there may be thousands of lines, so
-	// at is updated only when the deadline is the first in the heap.
-	at    int64
-	in    *Group // group in whose heap it is; nil if it is not armed
-	index int    // index in the heap
+	// lowerBound is a lower bound of the deadline. Lines can only postpone a deadline, and there may be thousands of lines, so
+	// lowerBound is updated only when the deadline is the first in the heap.
+	lowerBound int64
+	in         *Group // group in whose heap it is; nil if it is not armed
+	index      int    // index in the heap
 }
 
 // Subject is something that has a deadline.
@@ -33,7 +33,7 @@ type Compute func(d *Deadline) (at int64, ok bool)
 // Arm puts the deadline into the heap of a group, and removes it from any other heap.
 func (d *Deadline) Arm(g *Group) {
 	d.Disarm()
-	d.at, d.in = d.Of.Due(), g
+	d.lowerBound, d.in = d.Subject.Due(), g
 	heap.Push(&g.deadlines, d)
 }
 
@@ -49,7 +49,7 @@ func (d *Deadline) Disarm() {
 type deadlines []*Deadline
 
 func (h deadlines) Len() int           { return len(h) }
-func (h deadlines) Less(i, k int) bool { return h[i].at < h[k].at }
+func (h deadlines) Less(i, k int) bool { return h[i].lowerBound < h[k].lowerBound }
 
 func (h deadlines) Swap(i, k int) {
 	h[i], h[k] = h[k], h[i]
@@ -76,10 +76,10 @@ func (g *Group) firstDeadline(compute Compute) *Deadline {
 		at, ok := compute(d)
 		switch {
 		case !ok:
-		case at == d.at:
+		case at == d.lowerBound:
 			return d
 		default:
-			d.at = at // a line has postponed the deadline
+			d.lowerBound = at // a line has postponed the deadline
 			heap.Fix(&g.deadlines, 0)
 		}
 	}
@@ -91,12 +91,12 @@ func (g *Group) firstDeadline(compute Compute) *Deadline {
 func (g *Group) popDue(compute Compute, out []*Deadline) []*Deadline {
 	var waiting []*Deadline
 	w := g.Watermark()
-	for len(g.deadlines) > 0 && g.deadlines[0].at <= w {
+	for len(g.deadlines) > 0 && g.deadlines[0].lowerBound <= w {
 		d := g.firstDeadline(compute)
-		if d == nil || d.at > w {
+		if d == nil || d.lowerBound > w {
 			continue
 		}
-		if heap.Pop(&g.deadlines); len(g.lags) > 0 && d.Of.ReadUpTo() < d.at {
+		if heap.Pop(&g.deadlines); len(g.lags) > 0 && d.Subject.ReadUpTo() < d.lowerBound {
 			waiting = append(waiting, d)
 			continue
 		}
@@ -112,7 +112,7 @@ func (g *Group) popDue(compute Compute, out []*Deadline) []*Deadline {
 func (g *Group) rearmAll(compute Compute) {
 	for _, d := range slices.Clone(g.deadlines) {
 		if at, ok := compute(d); ok {
-			d.at = at
+			d.lowerBound = at
 		}
 	}
 	heap.Init(&g.deadlines)

@@ -133,7 +133,7 @@ func (s *Sources) HasLagging() bool {
 }
 
 func (l *Lag) isSame(o *Lag) bool {
-	return maps.Equal(l.Stream.Labels, o.Stream.Labels) && slices.Equal(l.Stream.Unknown, o.Stream.Unknown)
+	return maps.Equal(l.Stream.Labels, o.Stream.Labels) && slices.Equal(l.Stream.UnknownLabels, o.Stream.UnknownLabels)
 }
 
 func (l *Lag) move(delta, now int64) { l.readUpTo = min(max(l.readUpTo+delta, 0), now) }

@@ -31,18 +31,18 @@ type Sources struct {
 }
 
 type source struct {
-	name     string
-	lateness int64
-	serves   func(rules.Selector) bool
-	readUpTo int64
-	lags     []*Lag // streams that were read less far than the other streams of the source
-	whole    *Lag   // lag of unknown streams, which delays every conclusion; nil if there is none
+	name              string
+	lateness          int64
+	serves            func(rules.Selector) bool
+	readUpTo          int64
+	lags              []*Lag // streams that were read less far than the other streams of the source
+	unknownStreamsLag *Lag   // lag of unknown streams, which delays every conclusion; nil if there is none
 }
 
 // progress returns the time up to which the source was read, except for lagging streams.
 func (s *source) progress() int64 {
-	if s.whole != nil {
-		return min(s.readUpTo, s.whole.readUpTo)
+	if s.unknownStreamsLag != nil {
+		return min(s.readUpTo, s.unknownStreamsLag.readUpTo)
 	}
 	return s.readUpTo
 }
@@ -79,7 +79,7 @@ func (s *Sources) Advance(name string, readUpTo int64, lagging ...Lag) {
 		return
 	}
 	x.readUpTo = readUpTo
-	if len(lagging) > 0 || len(x.lags) > 0 || x.whole != nil {
+	if len(lagging) > 0 || len(x.lags) > 0 || x.unknownStreamsLag != nil {
 		s.setLags(x, lagging)
 	}
 	s.forgetMarks()
@@ -87,13 +87,13 @@ func (s *Sources) Advance(name string, readUpTo int64, lagging ...Lag) {
 
 func (s *Sources) setLags(x *source, lagging []Lag) {
 	before := x.lags
-	x.lags, x.whole = make([]*Lag, 0, len(lagging)), nil
+	x.lags, x.unknownStreamsLag = make([]*Lag, 0, len(lagging)), nil
 	for i := range lagging {
 		l := &lagging[i]
 		l.lateness = x.lateness
 		switch k := len(x.lags); {
 		case l.Stream.Labels == nil:
-			x.whole = l
+			x.unknownStreamsLag = l
 			continue
 		case k < len(before) && before[k].isSame(l):
 			before[k].readUpTo, before[k].lateness = l.readUpTo, l.lateness
@@ -117,8 +117,8 @@ func (s *Sources) Move(delta, now int64) {
 		for _, l := range x.lags {
 			l.move(delta, now)
 		}
-		if x.whole != nil {
-			x.whole.move(delta, now)
+		if x.unknownStreamsLag != nil {
+			x.unknownStreamsLag.move(delta, now)
 		}
 	}
 	s.forgetMarks()
@@ -193,8 +193,8 @@ func (s *Sources) IsIdle(compute Compute, now int64) bool {
 		if !g.looked || g.OnHold(now) != g.WasOnHold {
 			return false
 		}
-		if w := g.Watermark(); len(g.deadlines) > 0 && g.deadlines[0].at <= w {
-			if d := g.firstDeadline(compute); d != nil && d.at <= w {
+		if w := g.Watermark(); len(g.deadlines) > 0 && g.deadlines[0].lowerBound <= w {
+			if d := g.firstDeadline(compute); d != nil && d.lowerBound <= w {
 				return false
 			}
 		}
@@ -211,7 +211,7 @@ func (s *Sources) NextTime(compute Compute) (next int64, ok bool) {
 			continue
 		}
 		if d := g.firstDeadline(compute); d != nil {
-			next = min(next, d.at+g.Lateness)
+			next = min(next, d.lowerBound+g.Lateness)
 		}
 	}
 	return next, next != math.MaxInt64
@@ -220,10 +220,10 @@ func (s *Sources) NextTime(compute Compute) (next int64, ok bool) {
 // NextBy reports whether NextTime is not later than t.
 func (s *Sources) NextBy(compute Compute, t int64) bool {
 	for _, g := range s.groups {
-		if len(g.deadlines) == 0 || !g.IsServed() || g.deadlines[0].at+g.Lateness > t {
+		if len(g.deadlines) == 0 || !g.IsServed() || g.deadlines[0].lowerBound+g.Lateness > t {
 			continue
 		}
-		if d := g.firstDeadline(compute); d != nil && d.at+g.Lateness <= t {
+		if d := g.firstDeadline(compute); d != nil && d.lowerBound+g.Lateness <= t {
 			return true
 		}
 	}

@@ -36,16 +36,16 @@ func (d *due) ReadUpTo() int64 {
 
 func arm(g *Group, at int64) *due {
 	d := &due{group: g, at: at}
-	d.Of = d
+	d.Subject = d
 	d.Arm(g)
 	return d
 }
 
-func computed(d *Deadline) (int64, bool) { return d.Of.Due(), true }
+func computed(d *Deadline) (int64, bool) { return d.Subject.Due(), true }
 
 func times(ds []*Deadline) (out []int64) {
 	for _, d := range ds {
-		out = append(out, d.Of.Due())
+		out = append(out, d.Subject.Due())
 	}
 	slices.Sort(out)
 	return out
@@ -271,7 +271,7 @@ func TestDueOfAFailingDeadline(t *testing.T) {
 			d.Disarm()
 			return 0, false
 		}
-		return d.Of.Due(), true
+		return d.Subject.Due(), true
 	}, nil)
 	require.Equal(t, []*Deadline{&good.Deadline}, out)
 	require.Nil(t, bad.in)

@@ -63,16 +63,16 @@ func (w *Window) sequenceEnds(r *rules.Rule, lo, hi int64) Times {
 }
 
 func (w *Window) newTrigger(sequence Hits, h *Hit) Trigger {
-	t := Trigger{T: sequence[len(sequence)-1].T, From: sequence[0].T - 1, Sequence: sequence, Line: h}
+	t := Trigger{T: sequence[len(sequence)-1].T, WindowStart: sequence[0].T - 1, Sequence: sequence, Line: h}
 	if !w.several {
 		for _, hs := range w.Steps {
-			t.Lines += int64(hs.IndexAfter(t.T) - hs.IndexAfter(t.From))
+			t.Lines += int64(hs.IndexAfter(t.T) - hs.IndexAfter(t.WindowStart))
 		}
 		return t
 	}
 	seen := map[uint64]bool{}
 	for _, hs := range w.Steps {
-		for _, x := range hs[hs.IndexAfter(t.From):] {
+		for _, x := range hs[hs.IndexAfter(t.WindowStart):] {
 			if x.T <= t.T && !seen[x.ID] {
 				seen[x.ID] = true
 				t.Lines++

@@ -30,19 +30,19 @@ type Window struct {
 
 // Trigger is a moment at which the condition of a rule became true, with the lines that made it true.
 type Trigger struct {
-	T        int64  // time of the newest counted line, or of the last step
-	From     int64  // start of the window, exclusive; the window ends at T, inclusive
-	Sequence Hits   // lines that matched the steps of a sequence
-	Shown    *Hit   // newest counted line of a rule without a sequence; valid until the next line is counted
-	Lines    int64  // number of lines in the window
-	Line     *Hit   // the line that was read and completed the condition; valid as long as Shown
-	Party    string // tenant of the stream of Line
+	T           int64  // time of the newest counted line, or of the last step
+	WindowStart int64  // start of the window, exclusive; the window ends at T, inclusive
+	Sequence    Hits   // lines that matched the steps of a sequence
+	ShownHit    *Hit   // newest counted line of a rule without a sequence; valid until the next line is counted
+	Lines       int64  // number of lines in the window
+	Line        *Hit   // the line that was read and completed the condition; valid as long as Shown
+	Tenant      string // tenant of the stream of Line
 }
 
 // SampleLine returns the line to show for the trigger. This is the newest line that is still known.
 func (trig *Trigger) SampleLine() Text {
 	if trig.Sequence == nil {
-		return trig.Shown.Line
+		return trig.ShownHit.Line
 	}
 	for _, h := range slices.Backward(trig.Sequence) {
 		if !h.Line.Empty() {
@@ -207,7 +207,7 @@ func sameValue(r *rules.Rule, h *Hit) func(*Hit) bool {
 // countTrigger returns the trigger of a window that ends at end and contains this number of lines. shown is the line to
 // show, and h is the line that was read.
 func countTrigger(r *rules.Rule, end int64, lines int, shown, h *Hit) Trigger {
-	return Trigger{T: end, From: end - int64(r.Within), Shown: shown, Lines: int64(lines), Line: h}
+	return Trigger{T: end, WindowStart: end - int64(r.Within), ShownHit: shown, Lines: int64(lines), Line: h}
 }
 
 // findWindow looks for the newest window (end-within, end] that contains the time at index i and at least `count`
@@ -278,7 +278,7 @@ func (w *Window) TriggerLines(r *rules.Rule, trig *Trigger) Times {
 	if r.Distinct != "" {
 		ts = w.Values.times(nil)
 	}
-	return ts[ts.IndexAfter(trig.From):ts.IndexAfter(trig.T)]
+	return ts[ts.IndexAfter(trig.WindowStart):ts.IndexAfter(trig.T)]
 }
 
 // Move adds delta to every time.

@@ -43,7 +43,7 @@ func TestCount(t *testing.T) {
 		require.Equal(t, wantLines > 0, ok)
 		if ok {
 			require.Equal(t, []int64{wantT, wantLines}, []int64{trig.T, trig.Lines})
-			require.Equal(t, wantT-int64(r.Within), trig.From)
+			require.Equal(t, wantT-int64(r.Within), trig.WindowStart)
 		}
 	}
 	three := counting(3, 10)
@@ -165,7 +165,7 @@ func TestSequence(t *testing.T) {
 			require.Equal(t, want != nil, ok)
 			if ok {
 				require.Equal(t, Times(want), trig.Sequence.times(nil))
-				require.Equal(t, []int64{want[len(want)-1], want[0] - 1}, []int64{trig.T, trig.From})
+				require.Equal(t, []int64{want[len(want)-1], want[0] - 1}, []int64{trig.T, trig.WindowStart})
 			}
 		}
 	}

@@ -55,12 +55,12 @@ type Decoder struct {
 	containers bool // whether the name of a container follows the name of a pod
 	docker     bool // whether lines of Docker end with a newline
 
-	origins map[string]*origin // information in the words before lines, by these words
-	pods    map[string]bool    // whether a word is the name of a pod
-	places  map[string]*Place
-	at      *Place // place of the newest line
-	atKey   []byte
-	key     []byte
+	origins      map[string]*origin // information in the words before lines, by these words
+	pods         map[string]bool    // whether a word is the name of a pod
+	places       map[string]*Place
+	currentPlace *Place // place of the newest line
+	atKey        []byte
+	key          []byte
 
 	raw       []byte // current line as it was read
 	changed   bool
@@ -73,7 +73,7 @@ type Decoder struct {
 // New returns a decoder that passes lines to emit. now gives the year of times without one.
 func New(now time.Time, emit func(Line)) *Decoder {
 	d := &Decoder{emit: emit, places: map[string]*Place{}, clock: clock{now: now}}
-	d.rec = records{out: d.inner, wrote: func(f *facts, text []byte) { d.out(f, text, true) }}
+	d.rec = records{out: d.inner, wrote: func(f *facts, text []byte) { d.emitLine(f, text, true) }}
 	return d
 }
 
@@ -245,7 +245,7 @@ func (d *Decoder) decodeForeign(line, text []byte, own *facts, rest []byte) {
 	}
 	// The line does not state where it comes from, so it gets the time of the previous line.
 	d.continues = true
-	d.out(&facts{file: d.base, stamp: d.last.stamp, zoneless: d.last.zoneless}, text, false)
+	d.emitLine(&facts{file: d.base, stamp: d.last.stamp, zoneless: d.last.zoneless}, text, false)
 	d.continues = false
 }
 
@@ -263,7 +263,7 @@ func (d *Decoder) findEnvelope(line, rest []byte, parts int) bool {
 	}
 	sample := append([][]byte{line}, sampleOf(rest, 15)...)
 	chain, placed := d.detect(sample)
-	if len(chain) < parts || len(chain) > 0 && !most(sample, func(l []byte) bool { return isProductive(chain, l) }) {
+	if len(chain) < parts || len(chain) > 0 && !mostLines(sample, func(l []byte) bool { return isProductive(chain, l) }) {
 		return false
 	}
 	text, ok := cutAll(chain, line, new(facts))
@@ -373,7 +373,7 @@ func (d *Decoder) inner(f *facts, text []byte) {
 	}
 	trimmed := bytes.TrimRight(text, "\r\n")
 	if len(trimmed) == 0 && len(text) > 0 {
-		d.out(f, trimmed, false)
+		d.emitLine(f, trimmed, false)
 		return
 	}
 	text = trimmed
@@ -402,25 +402,25 @@ func (d *Decoder) inner(f *facts, text []byte) {
 			f, text = &g, text[n+1:]
 		}
 	}
-	d.out(f, text, true)
+	d.emitLine(f, text, true)
 }
 
 // hints are parts of field names that occur in JSON envelopes.
 var hints = []string{`stream`, "kube", "k8s", "ontainer", `"log"`, `"_raw"`, "odName", `"pod`, `"line"`}
 
-// out emits a line. whole says whether the line has its own envelope.
-func (d *Decoder) out(f *facts, text []byte, whole bool) {
+// emitLine emits a line. whole says whether the line has its own envelope.
+func (d *Decoder) emitLine(f *facts, text []byte, whole bool) {
 	d.key = f.appendKey(d.key[:0])
-	if d.at == nil || !bytes.Equal(d.key, d.atKey) {
+	if d.currentPlace == nil || !bytes.Equal(d.key, d.atKey) {
 		p := d.places[string(d.key)]
 		if p == nil {
 			p = new(Place)
 			*p = f.where()
 			d.places[string(d.key)] = p
 		}
-		d.at, d.atKey = p, append(d.atKey[:0], d.key...)
+		d.currentPlace, d.atKey = p, append(d.atKey[:0], d.key...)
 	}
-	l := Line{Place: d.at, Stderr: f.stream == 'e', Partial: f.partial, Continues: d.continues, Text: text}
+	l := Line{Place: d.currentPlace, Stderr: f.stream == 'e', Partial: f.partial, Continues: d.continues, Text: text}
 	timed := false
 	if f.stamp != nil {
 		if t, unit, ok := d.clock.parse(f.stamp); ok {
@@ -433,16 +433,16 @@ func (d *Decoder) out(f *facts, text []byte, whole bool) {
 	if d.lines < 1000 || d.lines%16 == 0 { // Not every line is checked, because the check is slow.
 		d.opaque = isOpaque(text)
 	}
-	d.known = !d.opaque && (whole && (timed || d.at.Pod != "" || d.at.Identifier != "") || isOrdinary(text, d.known))
+	d.known = !d.opaque && (whole && (timed || d.currentPlace.Pod != "" || d.currentPlace.Identifier != "") || isOrdinary(text, d.known))
 	l.Understood = d.known
-	d.changed = d.changed || timed || *d.at != (Place{}) || !bytes.Equal(text, d.raw)
+	d.changed = d.changed || timed || *d.currentPlace != (Place{}) || !bytes.Equal(text, d.raw)
 	d.emit(l)
 }
 
 func (d *Decoder) outLines(f *facts, b []byte) {
 	for line := range bytes.SplitSeq(bytes.TrimRight(b, "\n"), []byte("\n")) {
 		d.raw = trimCR(line)
-		d.out(f, d.raw, false)
+		d.emitLine(f, d.raw, false)
 	}
 }
 

@@ -124,7 +124,7 @@ func (d *Decoder) findStep(lines [][]byte, outermost, placed bool) (step, bool) 
 			}, placed
 		}
 	}
-	if d.isStructured(lines) || slices.ContainsFunc(lines, longhornProcess.Match) || most(lines, func(l []byte) bool { return (headerOf(l).own() || isPairs(l)) && !isLabelled(l) }) {
+	if d.isStructured(lines) || slices.ContainsFunc(lines, longhornProcess.Match) || mostLines(lines, func(l []byte) bool { return (headerOf(l).own() || isPairs(l)) && !isLabelled(l) }) {
 		return nil, placed
 	}
 	d.findContainers(lines)

@@ -21,13 +21,13 @@ var undos = []struct {
 	}},
 	{true, isHTML, unescapeHTML},
 	{true, isEscaped, func(dst, line []byte) []byte { return unescape(dst, unquoteLine(line)) }},
-	{true, func(lines [][]byte) bool { return most(lines, isQuoted) }, func(dst, line []byte) []byte {
+	{true, func(lines [][]byte) bool { return mostLines(lines, isQuoted) }, func(dst, line []byte) []byte {
 		if text := unquoteLine(line); len(text) < len(line) {
 			return unescape(dst, text)
 		}
 		return append(dst, line...)
 	}},
-	{false, func(lines [][]byte) bool { return most(lines, func(l []byte) bool { return contains(l, `"=>`) }) }, unrubyLine},
+	{false, func(lines [][]byte) bool { return mostLines(lines, func(l []byte) bool { return contains(l, `"=>`) }) }, unrubyLine},
 }
 
 func contain(lines [][]byte, chars string) bool {
@@ -134,8 +134,8 @@ func unquoteLine(l []byte) []byte {
 	return l
 }
 
-// most reports whether has returns true for six of ten lines.
-func most(lines [][]byte, has func([]byte) bool) bool {
+// mostLines reports whether has returns true for six of ten lines.
+func mostLines(lines [][]byte, has func([]byte) bool) bool {
 	n := count(lines, has)
 	return n*10 >= len(lines)*6 && n > 0
 }

@@ -28,14 +28,14 @@ type Object struct {
 	JSON             json.RawMessage
 }
 
-// Rest counts the content of a file that is not an object.
-type Rest struct {
+// Leftovers counts the content of a file that is not an object.
+type Leftovers struct {
 	Foreign int   // number of values that are not Kubernetes objects
 	Broken  int   // number of values that cannot be decoded
 	First   error // error of the first value that cannot be decoded
 }
 
-func (r *Rest) noteBroken(err error) {
+func (r *Leftovers) noteBroken(err error) {
 	if r.Broken++; r.First == nil {
 		r.First = err
 	}
@@ -49,9 +49,9 @@ var (
 
 // Each calls f with each object of a file, in order. JSON after a syntax error cannot be read.
 // Each returns an error only if r does.
-func Each(r io.Reader, f func(Object)) (Rest, error) {
+func Each(r io.Reader, f func(Object)) (Leftovers, error) {
 	br := bufio.NewReaderSize(r, 64<<10)
-	var rest Rest
+	var rest Leftovers
 	head, err := br.Peek(512)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return rest, err
@@ -68,26 +68,26 @@ func Each(r io.Reader, f func(Object)) (Rest, error) {
 // listOf reads one list or one object. A list may state the kind of its items once.
 type listOf struct {
 	handle func(Object)
-	rest   *Rest
+	rest   *Leftovers
 
 	apiVersion, kind string // defaults for items that do not state them
 }
 
-type described struct {
+type objectHeader struct {
 	APIVersion string          `json:"apiVersion"`
 	Kind       string          `json:"kind"`
 	Items      json.RawMessage `json:"items"`
 	Involved   json.RawMessage `json:"involvedObject"`
 }
 
-func (l *listOf) noteKind(d described) {
+func (l *listOf) noteKind(d objectHeader) {
 	if kind, ok := strings.CutSuffix(d.Kind, "List"); ok && kind != "" {
 		l.apiVersion, l.kind = d.APIVersion, kind
 	}
 }
 
 func (l *listOf) passObject(in json.RawMessage) {
-	var d described
+	var d objectHeader
 	if err := json.Unmarshal(in, &d); err != nil {
 		l.rest.Foreign++ // this may be a list of numbers
 		return
@@ -215,7 +215,7 @@ func (l *listOf) jsonObject(r jsonReader) error {
 			return errLarge
 		}
 		members[name] = value
-		var d described
+		var d objectHeader
 		_ = json.Unmarshal(members["kind"], &d.Kind) // the kind may come later in the file
 		_ = json.Unmarshal(members["apiVersion"], &d.APIVersion)
 		l.noteKind(d)
@@ -339,7 +339,7 @@ func (r *yamlReader) decodeChunk() {
 }
 
 func (r *yamlReader) handleDocument(in json.RawMessage) {
-	var d described
+	var d objectHeader
 	if err := json.Unmarshal(in, &d); err != nil {
 		r.list.rest.Foreign++
 		return

@@ -13,7 +13,7 @@ import (
 )
 
 // read returns the kinds and names of the objects of a file.
-func read(t *testing.T, text string) ([]string, Rest) {
+func read(t *testing.T, text string) ([]string, Leftovers) {
 	t.Helper()
 	var got []string
 	rest, err := Each(strings.NewReader(text), func(o Object) {
@@ -32,7 +32,7 @@ func TestEach(t *testing.T) {
 		t.Helper()
 		got, rest := read(t, text)
 		require.Equal(t, want, got)
-		require.Equal(t, Rest{}, rest)
+		require.Equal(t, Leftovers{}, rest)
 	}
 	// kubectl get -o yaml, with a text that looks like the next item.
 	f("apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: a\n    annotations:\n      x: |\n        - apiVersion: v1\n        items:\n- apiVersion: v1\n  kind: Node\n  metadata: {name: n1}\nkind: List\nmetadata:\n  resourceVersion: \"\"\n",

@@ -22,14 +22,14 @@ const headSize = 512
 // maxWindow is the maximum memory that an archive may make zstd and xz use.
 const maxWindow = 128 << 20
 
-type packing struct {
+type archiveFormat struct {
 	name, magic string
 	// suffixes are pairs of suffixes of names, before and after unpacking.
 	suffixes [][2]string
 	open     func(io.Reader) (io.Reader, func(), error)
 }
 
-var packings = []packing{
+var packings = []archiveFormat{
 	{"gzip", "\x1f\x8b", [][2]string{{".gz", ""}, {".tgz", ".tar"}}, func(r io.Reader) (io.Reader, func(), error) {
 		zr, err := gzip.NewReader(r)
 		return zr, func() {}, err
@@ -51,7 +51,7 @@ var packings = []packing{
 }
 
 // detectPacking returns the format of a compressed stream from its first bytes, or nil.
-func detectPacking(head []byte) *packing {
+func detectPacking(head []byte) *archiveFormat {
 	for i, p := range packings {
 		if bytes.HasPrefix(head, []byte(p.magic)) && (p.name != "bzip2" || len(head) > 9 && string(head[4:7]) == "1AY") {
 			return &packings[i]
@@ -75,7 +75,7 @@ func isTar(head []byte) bool {
 
 // unpackedTar returns the uncompressed stream of r, and whether it is a tar archive. The buffer
 // of br contains the first block.
-func unpackedTar(p *packing, r io.Reader) (br *bufio.Reader, isArchive bool, done func(), err error) {
+func unpackedTar(p *archiveFormat, r io.Reader) (br *bufio.Reader, isArchive bool, done func(), err error) {
 	zr, done, err := p.open(r)
 	if err != nil {
 		return nil, false, nil, fmt.Errorf("unpack %s: %w", p.name, err)

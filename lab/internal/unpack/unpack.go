@@ -43,13 +43,13 @@ type unpacker struct {
 	result Result
 	count  int // number of entries
 	names  int // bytes of all names
-	queue  []nested
+	queue  []nestedArchive
 	seed   maphash.Seed
 	copies map[uint64]int // number of the newest copy of a file whose name already existed, by hash of the name
 }
 
-// nested is an archive inside the archive, stored as a file until it is unpacked.
-type nested struct {
+// nestedArchive is an archive inside the archive, stored as a file until it is unpacked.
+type nestedArchive struct {
 	name  string
 	depth int
 }
@@ -132,7 +132,7 @@ func (u *unpacker) unpackFile(f *os.File, dir, name string, depth int) error {
 	return errors.New("it is not an archive")
 }
 
-func (u *unpacker) unpackNested(n nested) error {
+func (u *unpacker) unpackNested(n nestedArchive) error {
 	if n.depth > u.limits.Depth {
 		_ = u.root.Remove(n.name) // a file that stays could be taken for a log
 		return fmt.Errorf("it is nested in more than %d archives; unpack it by hand", u.limits.Depth-1)
@@ -160,7 +160,7 @@ func (u *unpacker) unpackNested(n nested) error {
 	return u.unpackFile(f, dir, path.Base(n.name), n.depth)
 }
 
-func unpackedName(p *packing, name string) string {
+func unpackedName(p *archiveFormat, name string) string {
 	for _, s := range p.suffixes {
 		if cut, ok := strings.CutSuffix(name, s[0]); ok && cut != "" {
 			return cut + s[1]
@@ -181,7 +181,7 @@ func (u *unpacker) unpackTar(r io.Reader, in *source) error {
 		switch {
 		case errors.Is(err, io.EOF):
 			// A compressed archive ends with its checksum, so the stream is read to its end.
-			_, err = io.Copy(io.Discard, &bounded{r: r, in: in})
+			_, err = io.Copy(io.Discard, &boundedReader{r: r, in: in})
 			return damagedEnd(err)
 		case err != nil:
 			return damagedEnd(err)
@@ -349,7 +349,7 @@ func (s *source) writeFile(name string, modified time.Time, r io.Reader) error {
 		return withoutPath(err)
 	}
 	defer f.Close()
-	_, err = io.Copy(disk{f}, &bounded{r: r, in: s})
+	_, err = io.Copy(diskWriter{f}, &boundedReader{r: r, in: s})
 	if isFinal(err) {
 		_ = s.u.root.Remove(name)
 		return err
@@ -358,7 +358,7 @@ func (s *source) writeFile(name string, modified time.Time, r io.Reader) error {
 	s.u.result.Files++                                // a damaged entry is counted too, because its beginning was read
 	if err == nil && IsArchive(f) {
 		s.u.result.Files--
-		s.u.queue = append(s.u.queue, nested{name: name, depth: s.depth + 1})
+		s.u.queue = append(s.u.queue, nestedArchive{name: name, depth: s.depth + 1})
 	}
 	return err
 }
@@ -371,11 +371,11 @@ func withoutPath(err error) error {
 	return err
 }
 
-// disk is a writer for a file. Its errors end the unpacking, because the next file could not be
+// diskWriter is a writer for a file. Its errors end the unpacking, because the next file could not be
 // written either.
-type disk struct{ w io.Writer }
+type diskWriter struct{ w io.Writer }
 
-func (d disk) Write(p []byte) (int, error) {
+func (d diskWriter) Write(p []byte) (int, error) {
 	n, err := d.w.Write(p)
 	if err != nil {
 		err = fmt.Errorf("%w: %w; make room, or set TMPDIR to another folder", errDisk, withoutPath(err))
@@ -383,12 +383,12 @@ func (d disk) Write(p []byte) (int, error) {
 	return n, err
 }
 
-type bounded struct {
+type boundedReader struct {
 	r  io.Reader
 	in *source
 }
 
-func (b *bounded) Read(p []byte) (int, error) {
+func (b *boundedReader) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	u := b.in.u
 	b.in.produced += int64(n)

@@ -19,7 +19,7 @@ type anchored struct{ text, offset int }
 // maxAnchored is the maximum number of texts for which anchors are considered.
 const maxAnchored = 32
 
-func (f *Filter) appendAnchored(dst []Found, a *anchor, buf []byte) []Found {
+func (f *Filter) appendAnchored(dst []FoundText, a *anchor, buf []byte) []FoundText {
 	for at := 0; ; at++ {
 		n := bytes.IndexByte(buf[at:], a.b)
 		if n < 0 {
@@ -34,7 +34,7 @@ func (f *Filter) appendAnchored(dst []Found, a *anchor, buf []byte) []Found {
 				continue
 			}
 			if string(buf[start:end]) == text.Text || text.Fold && literals.EqualFold(buf[start:end], text.Text) {
-				dst = append(dst, Found{int32(t.text), start})
+				dst = append(dst, FoundText{int32(t.text), start})
 			}
 		}
 	}

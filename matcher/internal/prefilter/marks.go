@@ -12,7 +12,7 @@ type Marks struct {
 	// NUL reports, while Lines calls line, whether the block has a NUL byte in the lines up to the current one.
 	NUL bool
 	// found are the texts in the line for which Lines currently calls line. Their offsets are offsets in the block.
-	found []Found
+	found []FoundText
 
 	hashes [chunk + blockSize]byte   // hash of the pair of bytes at each position
 	ends   positions                 // positions of newlines
@@ -24,8 +24,8 @@ type Marks struct {
 // position.
 type positions [chunk + 2*blockSize]uint16
 
-// marked describes the marks of a chunk.
-type marked struct {
+// markedChunk describes the marks of a chunk.
+type markedChunk struct {
 	size         int
 	ends, places []uint16
 	nul          bool // whether the chunk, or the memory directly after it, has a NUL byte
@@ -33,7 +33,7 @@ type marked struct {
 
 // mark marks the positions in the first chunk of text. It may read bytes after the text, up to its capacity. They do
 // not affect the marks.
-func (b *buckets) mark(m *Marks, text []byte) (c marked) {
+func (b *buckets) mark(m *Marks, text []byte) (c markedChunk) {
 	c.size = min(len(text), chunk)
 	blocks := (c.size + blockSize - 1) / blockSize
 	read := (blocks+1)*blockSize + 1 // a text that begins in the last block may end in the next one
@@ -94,7 +94,7 @@ func (f *Filter) Lines(m *Marks, block []byte, line func(start, end int, may boo
 
 // AppendWithin is Append for a section of the line for which Lines currently calls line. The section begins at byte
 // from of the block. m is the argument of Lines.
-func (f *Filter) AppendWithin(dst []Found, part []byte, from int, m *Marks) []Found {
+func (f *Filter) AppendWithin(dst []FoundText, part []byte, from int, m *Marks) []FoundText {
 	for _, t := range m.found {
 		if t.At -= from; t.At >= 0 && t.At+len(f.texts[t.Text].Text) <= len(part) {
 			dst = append(dst, t)
@@ -115,7 +115,7 @@ func (f *Filter) plainLines(m *Marks, block []byte, line func(start, end int, ma
 	}
 }
 
-func (f *Filter) appendMarked(dst []Found, buf []byte, m *Marks) []Found {
+func (f *Filter) appendMarked(dst []FoundText, buf []byte, m *Marks) []FoundText {
 	for from := 0; from < len(buf); {
 		c := f.buckets.mark(m, buf[from:])
 		for _, k := range c.places {
@@ -127,7 +127,7 @@ func (f *Filter) appendMarked(dst []Found, buf []byte, m *Marks) []Found {
 }
 
 // appendAt appends the texts whose window is at pos.
-func (f *Filter) appendAt(dst []Found, buf []byte, pos int) []Found {
+func (f *Filter) appendAt(dst []FoundText, buf []byte, pos int) []FoundText {
 	for i := range f.buckets.windows {
 		t := &f.buckets.windows[i]
 		if pos+t.q <= len(buf) && t.set.has(t.load(buf, pos)*prime) {

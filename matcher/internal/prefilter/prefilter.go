@@ -56,15 +56,15 @@ type entry struct {
 	checkAt   uint32
 }
 
-// Found is an occurrence of a text in a buffer.
-type Found struct {
+// FoundText is an occurrence of a text in a buffer.
+type FoundText struct {
 	Text int32 // index of the text
 	At   int   // offset in the buffer of the text's first byte
 }
 
 // Append appends the occurrences of the texts in buf to dst, in no particular order. An occurrence may be appended more
 // than once. It may read memory after the buffer, up to the buffer's capacity.
-func (f *Filter) Append(dst []Found, buf []byte, m *Marks) []Found {
+func (f *Filter) Append(dst []FoundText, buf []byte, m *Marks) []FoundText {
 	switch {
 	case f == nil:
 		return dst
@@ -85,7 +85,7 @@ func (f *Filter) Append(dst []Found, buf []byte, m *Marks) []Found {
 }
 
 // appendWithGram appends the texts that contain the gram at pos and occur there.
-func (f *Filter) appendWithGram(dst []Found, t *tier, buf []byte, pos int) []Found {
+func (f *Filter) appendWithGram(dst []FoundText, t *tier, buf []byte, pos int) []FoundText {
 	x := t.load(buf, pos)
 	entries := t.slot(x)
 	for i := range entries {
@@ -103,7 +103,7 @@ func (f *Filter) appendWithGram(dst []Found, t *tier, buf []byte, pos int) []Fou
 		}
 		text := &f.texts[e.text]
 		if string(buf[start:end]) == text.Text || text.Fold && literals.EqualFold(buf[start:end], text.Text) {
-			dst = append(dst, Found{int32(e.text), start})
+			dst = append(dst, FoundText{int32(e.text), start})
 		}
 	}
 	return dst

@@ -33,7 +33,7 @@ func found(t *testing.T, s *Filter, buf []byte) []int32 {
 }
 
 // sorted returns each text once and in order. It checks their places.
-func sorted(t *testing.T, s *Filter, buf []byte, found []Found) (out []int32) {
+func sorted(t *testing.T, s *Filter, buf []byte, found []FoundText) (out []int32) {
 	for _, f := range found {
 		text := s.texts[f.Text]
 		in := buf[f.At:][:len(text.Text)]
@@ -190,7 +190,7 @@ func BenchmarkAppend(b *testing.B) {
 			s := New(texts, bytes.Repeat(append(line, '\n'), 400))
 			b.SetBytes(int64(len(line)))
 			b.ReportAllocs()
-			var dst []Found
+			var dst []FoundText
 			var m Marks
 			for b.Loop() {
 				dst = s.Append(dst[:0], line, &m)

@@ -38,8 +38,8 @@ var sorts = func() (sorts [256]uint8) {
 // InWord reports whether a byte can be part of a random word.
 func InWord(c byte) bool { return sorts[c] != 0 }
 
-// Sort returns Upper, Lower or Digit for a letter or digit, and another value for any other byte.
-func Sort(c byte) uint8 { return sorts[c] }
+// Kind returns Upper, Lower or Digit for a letter or digit, and another value for any other byte.
+func Kind(c byte) uint8 { return sorts[c] }
 
 // Shape counts the characters of each sort in a word.
 type Shape struct {
@@ -51,8 +51,8 @@ type Shape struct {
 // changes is 1 if two successive sorts count as a change. The index combines the bits of both sorts.
 var changes = [64]int{Upper<<3 | Digit: 1, Lower<<3 | Upper: 1, Lower<<3 | Digit: 1, Digit<<3 | Upper: 1, Digit<<3 | Lower: 1}
 
-// Of returns the shape of a word.
-func Of(s string) Shape {
+// Measure returns the shape of a word.
+func Measure(s string) Shape {
 	var count [sign + 1]int
 	sh, last := Shape{Length: len(s)}, uint8(0)
 	for i := range len(s) {

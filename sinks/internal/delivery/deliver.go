@@ -53,7 +53,7 @@ func (l *Loop[T]) encode(due []sinks.Message, now time.Time) (items []item[T], b
 		if m.Suspect && len(items) > 0 {
 			break
 		}
-		form, n, err := l.to.Encode(m, now)
+		form, n, err := l.receiver.Encode(m, now)
 		if err != nil {
 			l.recordRefused(m, Answer{Reason: ReasonInvalid, Err: err})
 			bad = true
@@ -134,7 +134,7 @@ func (l *Loop[T]) acceptsCanary(ctx context.Context) (bool, Answer) {
 	if !ok {
 		return false, Answer{}
 	}
-	form, _, err := l.to.Encode(m, l.now())
+	form, _, err := l.receiver.Encode(m, l.now())
 	if err != nil {
 		return false, Answer{}
 	}
@@ -150,7 +150,7 @@ func (l *Loop[T]) post(ctx context.Context, items []item[T]) Answer {
 	for i, it := range items {
 		forms[i] = it.form
 	}
-	a := l.to.Deliver(ctx, forms)
+	a := l.receiver.Deliver(ctx, forms)
 	if a.Err != nil {
 		return a
 	}
@@ -163,11 +163,11 @@ func (l *Loop[T]) post(ctx context.Context, items []item[T]) Answer {
 	l.sent += int64(len(items))
 	l.up, l.lastErr = true, ""
 	l.mu.Unlock()
-	if l.cfg.Accepted != nil && slices.ContainsFunc(msgs, func(m sinks.Message) bool { return m.New }) {
-		l.cfg.Accepted()
+	if l.cfg.OnAccepted != nil && slices.ContainsFunc(msgs, func(m sinks.Message) bool { return m.New }) {
+		l.cfg.OnAccepted()
 	}
-	if l.cfg.Began != nil {
-		l.cfg.Began(began)
+	if l.cfg.OnFirstAccepted != nil {
+		l.cfg.OnFirstAccepted(began)
 	}
 	return a
 }

@@ -93,10 +93,10 @@ type Target struct {
 	Key     string        // configuration key of the address
 	MaxWait time.Duration // longest Retry-After of the receiver that is respected
 	Kind    string        // name of the kind of receiver, for messages to people
-	// Own reports whether a response with status 2xx can come from the receiver. The check is
+	// IsReceiver reports whether a response with status 2xx can come from the receiver. The check is
 	// needed because an ingress, a proxy or a login page accepts every request. said is the
 	// start of the response body.
-	Own func(said []byte) bool
+	IsReceiver func(said []byte) bool
 }
 
 // IsHTML reports whether a body is an HTML page.
@@ -135,7 +135,7 @@ func (t Target) parseResponse(resp *http.Response, said []byte) Answer {
 	a := Answer{Reason: ReasonOf(resp.StatusCode)}
 	switch a.Reason {
 	case "":
-		if t.Own != nil && !t.Own(said) {
+		if t.IsReceiver != nil && !t.IsReceiver(said) {
 			return Answer{Reason: ReasonForeign, Code: resp.StatusCode, Err: fmt.Errorf(
 				"status %d, but this is not the answer of %s (%s): put the address of %s itself into %s, without a login page or a proxy that answers by itself",
 				resp.StatusCode, t.Kind, Excerpt(string(said)), t.Kind, t.Key)}

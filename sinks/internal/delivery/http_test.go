@@ -87,7 +87,7 @@ func TestForeignAnswers(t *testing.T) {
 		{func(said []byte) bool { return !IsHTML(said) }, "\xef\xbb\xbf" + page, false},
 		{func(said []byte) bool { return !IsHTML(said) }, "<HTML lang=en>", false},
 	} {
-		a := Target{Key: "urls", Kind: "Alertmanager", Own: c.own}.parseResponse(&http.Response{StatusCode: 200}, []byte(c.said))
+		a := Target{Key: "urls", Kind: "Alertmanager", IsReceiver: c.own}.parseResponse(&http.Response{StatusCode: 200}, []byte(c.said))
 		require.Equal(t, c.mine, a.Err == nil, c.said)
 		if !c.mine {
 			require.Equal(t, ReasonForeign, a.Reason)

@@ -53,10 +53,10 @@ type Options struct {
 	// MaxKeys is the largest number of open and ended alerts in the state. Zero means
 	// sinks.DefaultMaxKeys.
 	MaxKeys int
-	// Accepted is called without a lock after the receiver accepted a change. If the process is
+	// OnAccepted is called without a lock after the receiver accepted a change. If the process is
 	// killed before the result of Export is saved, the change is sent again. It may be nil and
 	// must not block.
-	Accepted func()
+	OnAccepted func()
 	// Leads reports whether this process may send now. nil means that it always may. It is
 	// called before each request and must not block.
 	Leads func() bool
@@ -106,9 +106,9 @@ type Verdict int
 
 // Values of Verdict.
 const (
-	Send  Verdict = iota // send the messages
-	Again                // select the due messages again, because the state has changed
-	Stop                 // send nothing before the next try; the hook has set its time
+	Send    Verdict = iota // send the messages
+	Recheck                // select the due messages again, because the state has changed
+	Stop                   // send nothing before the next try; the hook has set its time
 )
 
 // Hooks adapt the loop to a receiver that keeps state, such as Alertmanager. Each hook may be
@@ -123,8 +123,8 @@ type Hooks struct {
 	Delivered func()
 	// Recovered is called when the receiver accepts again after it failed.
 	Recovered func()
-	// Began is called with the episodes that the receiver has accepted for the first time.
-	Began func([]episodes.Episode)
+	// OnFirstAccepted is called with the episodes that the receiver has accepted for the first time.
+	OnFirstAccepted func([]episodes.Episode)
 }
 
 // Loop is a sinks.Sink whose state survives a restart. It is safe for concurrent use, except
@@ -135,10 +135,10 @@ type Loop[T any] struct {
 	// Log is a logger that names the sink and the receiver.
 	Log zerolog.Logger
 
-	cfg  Config
-	to   Receiver[T]
-	now  func() time.Time
-	wake chan struct{} // signals that there may be messages to send
+	cfg      Config
+	receiver Receiver[T]
+	now      func() time.Time
+	wake     chan struct{} // signals that there may be messages to send
 
 	retryRequested chan struct{} // receives a value when Retry is called
 	retry          atomic.Bool   // whether Retry was called since the last failure
@@ -176,7 +176,7 @@ func New[T any](cfg Config, receiver Receiver[T]) *Loop[T] {
 	cfg.ProbeItems = cmp.Or(cfg.ProbeItems, probeItems)
 	cfg.FirstRetry, cfg.MaxRetry = cmp.Or(cfg.FirstRetry, firstRetry), cmp.Or(cfg.MaxRetry, maxRetry)
 	l := &Loop[T]{
-		cfg: cfg, to: receiver, now: cfg.Now, wake: make(chan struct{}, 1), retryRequested: make(chan struct{}, 1), mu: cfg.Mu, Deliveries: cfg.Answers,
+		cfg: cfg, receiver: receiver, now: cfg.Now, wake: make(chan struct{}, 1), retryRequested: make(chan struct{}, 1), mu: cfg.Mu, Deliveries: cfg.Answers,
 		Log:   cfg.Log.With().Str("component", "sink").Str("sink", cfg.Name).Str("endpoint", cfg.Endpoint).Logger(),
 		state: sinks.NewState(cfg.State), failed: map[string]int64{},
 	}
@@ -228,7 +228,7 @@ func signal(c chan<- struct{}) {
 // Run sends until ctx ends. Then it tries once more to send what is due, with changes first. It
 // returns nil at most Drain after the end of ctx.
 func (l *Loop[T]) Run(ctx context.Context) error {
-	defer l.to.Close()
+	defer l.receiver.Close()
 	reqs, cancel := drainContext(ctx)
 	defer cancel()
 	for ctx.Err() == nil {
@@ -296,7 +296,7 @@ func (l *Loop[T]) sendDue(ctx, reqs context.Context) bool {
 			return true
 		}
 		switch l.checkReady(reqs, items, draining) {
-		case Again:
+		case Recheck:
 			continue
 		case Stop:
 			return false

@@ -74,7 +74,7 @@ func annotationText(name, s string) string {
 	case name == "line" || name == "first_line":
 		return Line(s)
 	}
-	return redact.Unmentioned(CleanLines(s))
+	return redact.DefuseMentions(CleanLines(s))
 }
 
 // CleanLines makes a text of several lines harmless to display. Each line of the result is
@@ -89,7 +89,7 @@ func CleanLines(s string) string {
 }
 
 // neutralLine returns one line in which links and Markdown have no effect.
-func neutralLine(s string) string { return redact.Inert(redact.Sanitise(s)) }
+func neutralLine(s string) string { return redact.DefuseLinks(redact.Sanitise(s)) }
 
 // Line returns a log line, made harmless to display and limited in length.
 func Line[T ~string](line T) string { return Truncate(neutralLine(string(line)), MaxAnnotation) }

@@ -44,12 +44,12 @@ func (s *Sum) UnmarshalText(b []byte) error {
 
 // ID identifies a file by the head that it had when it was identified.
 type ID struct {
-	Sum   Sum   `json:"h"`
-	N     int   `json:"l"`           // number of bytes of the head; zero if the file is not identified yet
-	First int64 `json:"t,omitempty"` // time of the first line in Unix nanoseconds; zero if unknown
+	Sum           Sum   `json:"h"`
+	N             int   `json:"l"`           // number of bytes of the head; zero if the file is not identified yet
+	FirstLineTime int64 `json:"t,omitempty"` // time of the first line in Unix nanoseconds; zero if unknown
 }
 
-func IDOf(head []byte) ID { return ID{N: len(head), Sum: SumOf(head), First: FirstTime(head)} }
+func IDOf(head []byte) ID { return ID{N: len(head), Sum: SumOf(head), FirstLineTime: FirstTime(head)} }
 
 // Is reports whether the identified file starts with this head.
 func (id ID) Is(head []byte) bool {

@@ -59,7 +59,7 @@ func TestID(t *testing.T) {
 	require.True(t, id.Is(append(bytes.Clone(head), "more"...)))
 	require.False(t, id.Is(head[:len(head)-1]), "it was truncated")
 	require.False(t, id.Is(bytes.ToUpper(head)))
-	require.Equal(t, start.UnixNano(), id.First)
+	require.Equal(t, start.UnixNano(), id.FirstLineTime)
 	require.False(t, ID{}.Is(head), "not identified yet")
 	require.False(t, IDOf(nil).Is(nil))
 }

@@ -18,7 +18,7 @@ import (
 const (
 	// MaxStreams is the largest number of streams in a Set.
 	MaxStreams = 10000
-	// MaxDone is the largest number of files in Stream.Done.
+	// MaxDone is the largest number of files in Stream.ReadFiles.
 	MaxDone = 16
 	// MarkSize is the largest number of bytes before a position that identify it.
 	MarkSize = 64
@@ -28,8 +28,8 @@ const (
 type Point struct {
 	Name       string      `json:"n"`
 	content.ID             // identity of the file; N is zero if nothing of the file was read yet
-	Off        int64       `json:"o"`
-	Mark       content.Sum `json:"m"` // checksum of the MarkN bytes before End
+	Offset     int64       `json:"o"`
+	Checksum   content.Sum `json:"m"` // checksum of the MarkN bytes before End
 	MarkN      int         `json:"k"`
 	End        int64       `json:"e"` // offset up to which the file was read; at least Off
 }
@@ -43,11 +43,11 @@ func (p Point) IsPrefixOf(r io.ReaderAt, size int64) (bool, error) {
 	if _, err := r.ReadAt(m, p.End-int64(p.MarkN)); err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
-	return content.SumOf(m) == p.Mark, nil
+	return content.SumOf(m) == p.Checksum, nil
 }
 
 func (p Point) isValid() bool {
-	return p.N >= 0 && p.N <= content.HeadSize && p.Off >= 0 && p.End >= p.Off &&
+	return p.N >= 0 && p.N <= content.HeadSize && p.Offset >= 0 && p.End >= p.Offset &&
 		p.MarkN >= 0 && p.MarkN <= MarkSize && int64(p.MarkN) <= p.End
 }
 
@@ -61,28 +61,28 @@ type File struct {
 // after a call of Set.Encode.
 type Stream struct {
 	Point
-	Old   *Point `json:"old,omitempty"`   // position in the previous rotated file, which may still grow
-	Ended bool   `json:"ended,omitempty"` // whether the file was read to its end and a newer file exists
-	// Done are files that were read before this one although their times are later, because the
+	RotatedPoint *Point `json:"old,omitempty"`   // position in the previous rotated file, which may still grow
+	Ended        bool   `json:"ended,omitempty"` // whether the file was read to its end and a newer file exists
+	// ReadFiles are files that were read before this one although their times are later, because the
 	// clock was set back.
-	Done []File `json:"done,omitempty"`
+	ReadFiles []File `json:"done,omitempty"`
 
 	encoded []byte // encoded form, as a member of a JSON object
 }
 
 func (s *Stream) isValid() bool {
 	bad := func(f File) bool { return f.N <= 0 || f.N > content.HeadSize }
-	return s != nil && s.Point.isValid() && (s.Old == nil || s.Old.isValid()) &&
-		len(s.Done) <= MaxDone && !slices.ContainsFunc(s.Done, bad)
+	return s != nil && s.Point.isValid() && (s.RotatedPoint == nil || s.RotatedPoint.isValid()) &&
+		len(s.ReadFiles) <= MaxDone && !slices.ContainsFunc(s.ReadFiles, bad)
 }
 
 // Set has the positions of a source.
 type Set struct {
-	Version int                     `json:"v"`
-	At      time.Time               `json:"at"` // time before which every line was read, except lines of Streams
-	Losses  map[string]sources.Loss `json:"losses,omitempty"`
-	Roots   map[string]string       `json:"roots,omitempty"` // identity of each root directory, by path
-	Streams map[string]*Stream      `json:"streams,omitempty"`
+	Version  int                     `json:"v"`
+	ReadUpTo time.Time               `json:"at"` // time before which every line was read, except lines of Streams
+	Losses   map[string]sources.Loss `json:"losses,omitempty"`
+	Roots    map[string]string       `json:"roots,omitempty"` // identity of each root directory, by path
+	Streams  map[string]*Stream      `json:"streams,omitempty"`
 }
 
 const version = 1

@@ -16,7 +16,7 @@ import (
 
 var (
 	at    = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	point = Point{Name: "0.log", ID: content.IDOf([]byte("head")), Off: 3, Mark: content.SumOf([]byte("rk")), MarkN: 2, End: 9}
+	point = Point{Name: "0.log", ID: content.IDOf([]byte("head")), Offset: 3, Checksum: content.SumOf([]byte("rk")), MarkN: 2, End: 9}
 )
 
 // The form of a state file is fixed: older and newer versions read it.
@@ -28,11 +28,11 @@ const saved = `{"v":1,"at":"2026-01-02T03:04:05Z",` +
 
 func TestForm(t *testing.T) {
 	s := Set{
-		At: at, Losses: map[string]sources.Loss{"gap": {Count: 2, At: at, Path: "/x"}}, Roots: map[string]string{"/r": "1:2"},
+		ReadUpTo: at, Losses: map[string]sources.Loss{"gap": {Count: 2, Time: at, Path: "/x"}}, Roots: map[string]string{"/r": "1:2"},
 	}
 	streams := map[string]*Stream{
 		"none":     nil,
-		"ns_pod/c": {Point: point, Old: &Point{Name: "x"}, Ended: true, Done: []File{{point.ID, 7}}},
+		"ns_pod/c": {Point: point, RotatedPoint: &Point{Name: "x"}, Ended: true, ReadFiles: []File{{point.ID, 7}}},
 	}
 	for range 2 { // the second time from what was kept
 		b := s.Encode(maps.All(streams), 1)
@@ -41,13 +41,13 @@ func TestForm(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, s.Losses, got.Losses)
 		require.Equal(t, s.Roots, got.Roots)
-		require.Equal(t, at, got.At)
+		require.Equal(t, at, got.ReadUpTo)
 		require.Len(t, got.Streams, 1)
 		again := got.Streams["ns_pod/c"]
 		again.encoded = streams["ns_pod/c"].encoded
 		require.Equal(t, streams["ns_pod/c"], again)
 	}
-	require.JSONEq(t, `{"v":1,"at":"2026-01-02T03:04:05Z","streams":{}}`, string(Set{At: at}.Encode(maps.All(map[string]*Stream{}), 0)))
+	require.JSONEq(t, `{"v":1,"at":"2026-01-02T03:04:05Z","streams":{}}`, string(Set{ReadUpTo: at}.Encode(maps.All(map[string]*Stream{}), 0)))
 }
 
 // More streams than a set may have are not saved: the file could not be read again.
@@ -65,9 +65,9 @@ func TestEncodeIsBounded(t *testing.T) {
 func TestDecodeRefuses(t *testing.T) {
 	f := func(want string, change func(s *Stream)) {
 		t.Helper()
-		s := &Stream{Point: point, Done: []File{{point.ID, 7}}}
+		s := &Stream{Point: point, ReadFiles: []File{{point.ID, 7}}}
 		old := point
-		s.Old = &old
+		s.RotatedPoint = &old
 		change(s)
 		b, err := json.Marshal(Set{Version: version, Streams: map[string]*Stream{"key": s}})
 		require.NoError(t, err)
@@ -79,17 +79,17 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 	bad := `the position in "key" is not possible`
 	f("", func(*Stream) {})
-	f(bad, func(s *Stream) { s.Off = -1 })
+	f(bad, func(s *Stream) { s.Offset = -1 })
 	f(bad, func(s *Stream) { s.N = content.HeadSize + 1 })
 	f(bad, func(s *Stream) { s.N = -1 })
-	f(bad, func(s *Stream) { s.End = s.Off - 1 })
+	f(bad, func(s *Stream) { s.End = s.Offset - 1 })
 	f(bad, func(s *Stream) { s.MarkN = MarkSize + 1 })
 	f(bad, func(s *Stream) { s.MarkN = int(s.End) + 1 })
 	f(bad, func(s *Stream) { s.MarkN = -1 })
-	f(bad, func(s *Stream) { s.Old.Off = -1 })
-	f(bad, func(s *Stream) { s.Done[0].N = 0 })
-	f(bad, func(s *Stream) { s.Done[0].N = content.HeadSize + 1 })
-	f(bad, func(s *Stream) { s.Done = make([]File, MaxDone+1) })
+	f(bad, func(s *Stream) { s.RotatedPoint.Offset = -1 })
+	f(bad, func(s *Stream) { s.ReadFiles[0].N = 0 })
+	f(bad, func(s *Stream) { s.ReadFiles[0].N = content.HeadSize + 1 })
+	f(bad, func(s *Stream) { s.ReadFiles = make([]File, MaxDone+1) })
 
 	_, err := Decode([]byte(`{"v":1,"streams":{"key":null}}`))
 	require.EqualError(t, err, bad)
@@ -103,7 +103,7 @@ func TestDecodeRefuses(t *testing.T) {
 func TestFits(t *testing.T) {
 	f := func(want bool, text string) {
 		t.Helper()
-		got, err := Point{Mark: content.SumOf([]byte("mark")), MarkN: 4, Off: 2, End: 6}.IsPrefixOf(bytes.NewReader([]byte(text)), int64(len(text)))
+		got, err := Point{Checksum: content.SumOf([]byte("mark")), MarkN: 4, Offset: 2, End: 6}.IsPrefixOf(bytes.NewReader([]byte(text)), int64(len(text)))
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
@@ -112,7 +112,7 @@ func TestFits(t *testing.T) {
 	f(false, "..mar")
 	f(false, "..Mark")
 	f(false, ".mark..")
-	got, err := Point{Mark: content.SumOf(nil)}.IsPrefixOf(bytes.NewReader(nil), 0)
+	got, err := Point{Checksum: content.SumOf(nil)}.IsPrefixOf(bytes.NewReader(nil), 0)
 	require.NoError(t, err)
 	require.True(t, got, "nothing was read")
 }

@@ -91,7 +91,7 @@ func (a *account) countLoss(reason, path string) {
 	a.counting.Lock()
 	defer a.counting.Unlock()
 	a.errs[reason]++
-	a.losses[reason] = sources.Loss{Count: a.losses[reason].Count + 1, At: a.clock().UTC(), Path: path}
+	a.losses[reason] = sources.Loss{Count: a.losses[reason].Count + 1, Time: a.clock().UTC(), Path: path}
 }
 
 func (a *account) restoreLosses(losses map[string]sources.Loss, now time.Time) {
@@ -99,8 +99,8 @@ func (a *account) restoreLosses(losses map[string]sources.Loss, now time.Time) {
 	defer a.counting.Unlock()
 	for reason, l := range losses {
 		if _, known := a.errs[reason]; known {
-			if l.At.After(now) {
-				l.At = now
+			if l.Time.After(now) {
+				l.Time = now
 			}
 			a.losses[reason] = l
 		}
@@ -111,7 +111,7 @@ func (a *account) fillStatus(s *sources.Status) {
 	a.counting.Lock()
 	defer a.counting.Unlock()
 	s.Error = a.lastErr
-	s.Lost, s.Errors, s.Losses = maps.Clone(a.lost), maps.Clone(a.errs), maps.Clone(a.losses)
+	s.LostBytes, s.Errors, s.Losses = maps.Clone(a.lost), maps.Clone(a.errs), maps.Clone(a.losses)
 }
 
 func (a *account) recordShortage(err error) {
@@ -127,14 +127,14 @@ func (a *account) recordShortage(err error) {
 }
 
 // unreadForShortage returns an entry for the logs that are not read for lack of descriptors.
-func (a *account) unreadForShortage(now time.Time) []sources.Unread {
+func (a *account) unreadForShortage(now time.Time) []sources.UnreadLog {
 	a.counting.Lock()
 	defer a.counting.Unlock()
 	e := a.exhausted
 	if e.since.IsZero() || now.Sub(e.last) >= exhaustedFor {
 		return nil
 	}
-	return []sources.Unread{{Path: "some logs", Why: e.err.Error() + ": raise the number of open files of the process (ulimit -n)", Since: e.since, Holds: true}}
+	return []sources.UnreadLog{{Path: "some logs", Reason: e.err.Error() + ": raise the number of open files of the process (ulimit -n)", Since: e.since, Holds: true}}
 }
 
 func (a *account) isCrowded() bool { return a.files.Load() >= a.maxOpen }

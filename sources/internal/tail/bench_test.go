@@ -35,7 +35,7 @@ func (s *sink) AdvanceWatermark(string, time.Time, ...matcher.LaggingStream) {}
 func steps(b *testing.B, finder Finder) (*Tailer, *worker) {
 	tl := New(Config{NoWatch: true, LookBack: -1}, finder)
 	tl.p = &sink{}
-	tl.hand.open(tl.p)
+	tl.pipeline.open(tl.p)
 	b.Cleanup(func() {
 		for _, c := range tl.followers {
 			c.closeAll()

@@ -22,16 +22,16 @@ const awayAfter = 2 * time.Second
 type directory struct {
 	*opener
 	heads        map[string]*head
-	known        []member                  // files of the stream at the last poll
-	olderMembers []member                  // files of the stream at the poll before the last one
-	names        []string                  // names of the members and of unread files at the last poll
-	broken       map[string]fs.FileInfo    // unreadable files that were skipped, by name
-	failing      map[string]time.Time      // time since which each file cannot be read, by name
-	skipped      []skipped                 // unreadable files that were skipped since countSkipped was last called
-	barred       map[string]sources.Unread // files that must not be read, such as links, by name
-	gen          int64                     // generation of the last listing; zero if the files must be examined again
-	polled       time.Time                 // time at which the directory was last listed
-	settled      bool                      // whether all names are the same as at the last poll
+	known        []member                     // files of the stream at the last poll
+	olderMembers []member                     // files of the stream at the poll before the last one
+	names        []string                     // names of the members and of unread files at the last poll
+	broken       map[string]fs.FileInfo       // unreadable files that were skipped, by name
+	failing      map[string]time.Time         // time since which each file cannot be read, by name
+	skipped      []skipped                    // unreadable files that were skipped since countSkipped was last called
+	barred       map[string]sources.UnreadLog // files that must not be read, such as links, by name
+	gen          int64                        // generation of the last listing; zero if the files must be examined again
+	polled       time.Time                    // time at which the directory was last listed
+	settled      bool                         // whether all names are the same as at the last poll
 }
 
 // member is a file of the stream that was in the directory at a poll.
@@ -125,7 +125,7 @@ func (d *directory) confirmNames() {
 // missing. A file that stays unreadable is skipped, unless it is the newest file.
 func (d *directory) examine(entries []logdir.Entry, open []*file) (ms []member, complete bool, err error) {
 	heads := make(map[string]*head, len(d.heads))
-	refused := map[string]sources.Unread{}
+	refused := map[string]sources.UnreadLog{}
 	complete = true
 	for _, e := range entries {
 		o, ok := d.found.Order(e.Name)
@@ -150,7 +150,7 @@ func (d *directory) examine(entries []logdir.Entry, open []*file) (ms []member, 
 		case errors.Is(err, fs.ErrNotExist):
 			complete = false
 		case errors.Is(err, logdir.ErrRefused):
-			refused[e.Name] = sources.Unread{Path: d.absolutePath(e.Name), Why: err.Error(), Since: d.now}
+			refused[e.Name] = sources.UnreadLog{Path: d.absolutePath(e.Name), Reason: err.Error(), Since: d.now}
 		case err != nil:
 			if !d.skipUnreadable(m, err, entries) {
 				return nil, false, err

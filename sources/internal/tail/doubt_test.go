@@ -172,7 +172,7 @@ func TestFinderThatKnowsItsTree(t *testing.T) {
 	bubble(t, func(root string) Finder {
 		f := podFinder(root)
 		find := f.Find
-		f.Known = true
+		f.ChecksRoot = true
 		f.Find = func(list func(string) ([]logdir.Entry, error)) ([]Stream, error) {
 			found, err := find(list)
 			if _, missing := os.Stat(root + "/own"); missing != nil && err == nil {

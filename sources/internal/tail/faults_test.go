@@ -292,7 +292,7 @@ func TestEndlessLine(t *testing.T) {
 		for _, g := range got[1 : len(got)-2] {
 			require.Equal(t, long[:len(g)], g)
 		}
-		lost := l.tailer.Status().Lost["long_line"]
+		lost := l.tailer.Status().LostBytes["long_line"]
 		require.Equal(t, int64(32*len(long)+len("end\n")-keepSize)+int64(blockSize+1-keepSize), lost)
 		l.stop()
 		require.LessOrEqual(t, l.pipe.longest, blockSize)
@@ -322,7 +322,7 @@ func TestHoles(t *testing.T) {
 			}
 			wait(3 * time.Second)
 			require.Equal(t, want, l.pipe.taken())
-			require.Equal(t, lost, l.tailer.Status().Lost["nul"])
+			require.Equal(t, lost, l.tailer.Status().LostBytes["nul"])
 			l.stop()
 		})
 	}

@@ -38,20 +38,20 @@ type file struct {
 	f  *os.File       // open file; nil if the file is closed
 	gz *gunzip.Reader // decompressor; nil for a file that is not compressed
 
-	offset int64  // offset in the file up to which lines were passed on
-	mark   []byte // the last bytes before offset; at least markSize bytes unless offset is smaller
-	sure   bool   // whether no other file has the same mark, because the mark contains a line with a precise time
-	win    []byte // mark followed by the bytes after it; valid until the next read
-	pos    int    // index of offset in win
+	offset    int64  // offset in the file up to which lines were passed on
+	lastBytes []byte // the last bytes before offset; at least markSize bytes unless offset is smaller
+	sure      bool   // whether no other file has the same mark, because the mark contains a line with a precise time
+	win       []byte // mark followed by the bytes after it; valid until the next read
+	pos       int    // index of offset in win
 
 	// quiet is information about the file before the last read that reached the end. It is nil
 	// if data was read since.
-	quiet fs.FileInfo
-	rest  int64 // length of the unfinished line at offset
-	shown bool  // whether the unfinished line was matched before its end was written
-	long  *longLine
-	nul   bool // whether offset is within a region of NUL bytes
-	torn  bool // whether the bytes after the NUL bytes belong to a line that began before them
+	endState fs.FileInfo
+	rest     int64 // length of the unfinished line at offset
+	shown    bool  // whether the unfinished line was matched before its end was written
+	long     *longLine
+	nul      bool // whether offset is within a region of NUL bytes
+	torn     bool // whether the bytes after the NUL bytes belong to a line that began before them
 
 	finished bool // whether a compressed file was read to its end
 	broken   bool // whether a compressed file is damaged and was counted as damaged
@@ -67,8 +67,8 @@ type longLine struct {
 // seek moves to off and reads the bytes before off, which become the mark. The right file must
 // be open.
 func (f *file) seek(off int64) error {
-	f.offset, f.mark, f.sure, f.win, f.pos = off, nil, false, nil, 0
-	f.quiet, f.rest, f.shown, f.long, f.nul = nil, 0, false, nil, false
+	f.offset, f.lastBytes, f.sure, f.win, f.pos = off, nil, false, nil, 0
+	f.endState, f.rest, f.shown, f.long, f.nul = nil, 0, false, nil, false
 	if f.gz != nil {
 		if err := f.gz.Open(io.NewSectionReader(f.f, 0, 1<<62)); err != nil {
 			return err
@@ -77,7 +77,7 @@ func (f *file) seek(off int64) error {
 		if err != nil {
 			return changedError("decompress", err)
 		}
-		f.win, f.mark, f.pos = win, bytes.Clone(win), len(win)
+		f.win, f.lastBytes, f.pos = win, bytes.Clone(win), len(win)
 		return nil
 	}
 	if off == 0 {
@@ -87,7 +87,7 @@ func (f *file) seek(off int64) error {
 	if _, err := f.f.ReadAt(m, off-int64(len(m))); err != nil {
 		return changedError(fmt.Sprintf("read before %d", off), err)
 	}
-	f.mark = m
+	f.lastBytes = m
 	return nil
 }
 
@@ -108,14 +108,14 @@ func (f *file) read(buf []byte) (data []byte, end bool, err error) {
 		f.win, f.pos, end, err = f.gz.Read(f.pos)
 		return f.win[f.pos:], end, err
 	}
-	n, err := f.f.ReadAt(buf[:len(f.mark)+blockSize], f.offset-int64(len(f.mark)))
+	n, err := f.f.ReadAt(buf[:len(f.lastBytes)+blockSize], f.offset-int64(len(f.lastBytes)))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, false, err
 	}
-	if n < len(f.mark) || !bytes.Equal(buf[:len(f.mark)], f.mark) {
+	if n < len(f.lastBytes) || !bytes.Equal(buf[:len(f.lastBytes)], f.lastBytes) {
 		return nil, false, errChanged
 	}
-	f.win, f.pos = buf[:n], len(f.mark)
+	f.win, f.pos = buf[:n], len(f.lastBytes)
 	return buf[f.pos:n], err != nil, nil
 }
 
@@ -135,7 +135,7 @@ func (f *file) setMark(read []byte) {
 	if f.sure = ok && t.Nanosecond() != 0; !f.sure {
 		line = len(read)
 	}
-	f.mark = append(f.mark[:0], read[min(line, max(0, len(read)-markSize)):]...)
+	f.lastBytes = append(f.lastBytes[:0], read[min(line, max(0, len(read)-markSize)):]...)
 }
 
 // learnFromRead completes the file's identity if the bytes that were just read are the start
@@ -162,7 +162,7 @@ func (f *file) completeID() {
 // before. If the mark is unique, the head need not be compared, because the next read compares
 // the mark.
 func (f *file) isRewritten() bool {
-	if f.sure || f.quiet == nil || f.f == nil || f.gz != nil || f.id.N == 0 {
+	if f.sure || f.endState == nil || f.f == nil || f.gz != nil || f.id.N == 0 {
 		return false
 	}
 	var b [content.HeadSize]byte
@@ -177,6 +177,6 @@ func (f *file) isFresh(now time.Time) bool {
 }
 
 func (f *file) pointAt(off int64) position.Point {
-	mark := f.mark[max(0, len(f.mark)-markSize):]
-	return position.Point{Name: f.name, ID: f.id, Off: off, Mark: content.SumOf(mark), MarkN: len(mark), End: f.offset}
+	mark := f.lastBytes[max(0, len(f.lastBytes)-markSize):]
+	return position.Point{Name: f.name, ID: f.id, Offset: off, Checksum: content.SumOf(mark), MarkN: len(mark), End: f.offset}
 }

@@ -85,7 +85,7 @@ func (t *Tailer) findAll(w *logdir.Watcher, full bool) {
 		t.setDown(tr, now, err)
 		all = all && err == nil
 	}
-	if err := t.blind.Swap(nil); err != nil {
+	if err := t.watchLimit.Swap(nil); err != nil {
 		t.recordError("watch", *err)
 	}
 	t.mu.Lock()
@@ -198,9 +198,9 @@ func (t *Tailer) setDown(tr *tree, now time.Time, err error) {
 		tr.foundAt = now
 		return
 	case !known:
-		u = sources.Unread{Path: tr.root.Path, Since: now, Holds: true}
+		u = sources.UnreadLog{Path: tr.root.Path, Since: now, Holds: true}
 	}
-	u.Why = err.Error()
+	u.Reason = err.Error()
 	t.failedTrees[tr] = u
 }
 
@@ -213,7 +213,7 @@ func (t *Tailer) checkTrust(tr *tree, f *logdir.Dir, found []Stream, err error, 
 	switch {
 	case errors.Is(err, ErrDoubt):
 		return err
-	case f.Trusted.Load(), tr.find.Known, err != nil && len(found) == 0:
+	case f.Trusted.Load(), tr.find.ChecksRoot, err != nil && len(found) == 0:
 		return nil
 	}
 	known, was := t.knownStreams(tr)
@@ -326,13 +326,13 @@ func (tr *tree) unlistableFolder(key string) (folder refusedStream, found bool) 
 func (t *Tailer) provenUpTo(tr *tree, key string) time.Time {
 	at := t.watermark
 	if _, down := t.failedTrees[tr]; down {
-		at = times.Earlier(at, tr.foundAt)
+		at = times.Min(at, tr.foundAt)
 	}
 	if r, was := tr.unlistableFolder(key); was {
-		at = times.Earlier(at, r.ReadUpTo)
+		at = times.Min(at, r.ReadUpTo)
 	}
 	if r, was := tr.refused[key]; was {
-		at = times.Earlier(at, r.ReadUpTo)
+		at = times.Min(at, r.ReadUpTo)
 	}
 	return at
 }

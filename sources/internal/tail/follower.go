@@ -28,7 +28,7 @@ const (
 // follower belongs to at most one worker at a time. Other goroutines may use only published.
 type follower struct {
 	*opener
-	*published
+	*streamState
 	directory // files of the stream that exist
 	sequence  // order in which the files are read
 	reader    // state of reading the current file
@@ -44,12 +44,12 @@ type follower struct {
 
 func newFollower(t *Tailer, tr *tree, s Stream, saved *position.Stream) *follower {
 	o := &opener{account: t.account, tree: tr, found: s, gunzips: t.gunzips}
-	p := &published{saved: saved, folder: tr.root.Abs(s.Dir)}
+	p := &streamState{saved: saved, folder: tr.root.Abs(s.Dir)}
 	c := &follower{
-		opener: o, published: p, lookBackTo: t.lookBackTo,
+		opener: o, streamState: p, lookBackTo: t.lookBackTo,
 		directory: directory{opener: o, heads: map[string]*head{}},
 		sequence:  sequence{opener: o},
-		reader:    reader{opener: o, pub: p, hand: &t.hand, framed: t.cfg.Framed},
+		reader:    reader{opener: o, pub: p, pipeline: &t.pipeline, framed: t.cfg.Framed},
 	}
 	o.waiter.Wake = func() { t.queue.add(c) }
 	c.commit = func() { // saves the position in the same checkpoint as the hits of the block
@@ -225,7 +225,7 @@ func (c *follower) lagging(upTo time.Time) matcher.LaggingStream {
 // lagging describes a stream whose current files have not been read yet. Its earlier lines were
 // read up to upTo.
 func (s *Stream) lagging(upTo time.Time) matcher.LaggingStream {
-	out := matcher.LaggingStream{Unknown: s.Unknown, ReadUpTo: upTo}
+	out := matcher.LaggingStream{UnknownLabels: s.Unknown, ReadUpTo: upTo}
 	if s.Labels != nil {
 		out.Labels = s.Labels()
 	}
@@ -266,7 +266,7 @@ func (c *follower) statCur() bool {
 	}
 	if c.grew && f.sure && f.f != nil && f.gz == nil && len(c.next) == 0 && c.old == nil && c.away.IsZero() &&
 		!c.closeIdle.Load() && !c.isCrowded() {
-		f.quiet = nil // the file may no longer be idle
+		f.endState = nil // the file may no longer be idle
 		return true
 	}
 	return c.updateSize(f)
@@ -318,7 +318,7 @@ func (c *follower) maybeCloseIdle() {
 	f := c.cur
 	pressed := c.isCrowded() && c.stream.Unfinished() == 0
 	if !c.closeIdle.Load() && !pressed || f.order.GZ && !f.finished || !c.nothingNext() || c.old != nil || !c.away.IsZero() ||
-		f.long != nil || f.rest > 0 && !f.shown || !pressed && c.now.Sub(c.moved) < idleAfter {
+		f.long != nil || f.rest > 0 && !f.shown || !pressed && c.now.Sub(c.lastReadAt) < idleAfter {
 		return
 	}
 	c.closeIdle.Store(false)
@@ -379,10 +379,10 @@ func (c *follower) position() position.Stream {
 }
 
 func (c *follower) withOld(p position.Point, in *file) position.Stream {
-	pos := position.Stream{Point: p, Done: c.laterDone(in)}
+	pos := position.Stream{Point: p, ReadFiles: c.laterDone(in)}
 	if c.old != nil && in == c.cur {
 		o := c.old.pointAt(c.old.offset)
-		pos.Old = &o
+		pos.RotatedPoint = &o
 	}
 	return pos
 }
@@ -395,7 +395,7 @@ func (c *follower) readCur(w *worker) bool {
 		c.countDeleted(f)
 		return c.switchFile(w)
 	}
-	if q := f.quiet; f.finished || q != nil && q.Size() == f.fi.Size() && q.ModTime().Equal(f.fi.ModTime()) {
+	if q := f.endState; f.finished || q != nil && q.Size() == f.fi.Size() && q.ModTime().Equal(f.fi.ModTime()) {
 		return c.atEnd(w) // the file is unchanged since a read that reached its end
 	}
 	if f.isRewritten() {
@@ -427,12 +427,12 @@ func (c *follower) readCur(w *worker) bool {
 		// file are sufficiently in order, because rules allow for late lines.
 		c.update(func() {
 			if !c.lineTime.IsZero() && c.lineTime.Before(c.view.LastRead) {
-				c.bound = times.Later(c.lineTime, c.bound)
+				c.bound = times.Max(c.lineTime, c.bound)
 			}
 		})
 		return true
 	}
-	f.quiet = before
+	f.endState = before
 	return c.atEnd(w)
 }
 
@@ -488,7 +488,7 @@ func (c *follower) closeOld() {
 	c.old = nil
 	c.update(func() {
 		if s := c.saved; s != nil {
-			c.saved = &position.Stream{Point: s.Point, Ended: s.Ended, Done: s.Done}
+			c.saved = &position.Stream{Point: s.Point, Ended: s.Ended, ReadFiles: s.ReadFiles}
 		}
 	})
 }
@@ -512,7 +512,7 @@ func (c *follower) atEnd(w *worker) bool {
 		f.finished = true
 		c.close(f)
 	}
-	if c.now.Sub(c.moved) >= idleAfter && !f.shown {
+	if c.now.Sub(c.lastReadAt) >= idleAfter && !f.shown {
 		c.showLine(f, w)
 	}
 	c.flushOldParts()
@@ -524,7 +524,7 @@ func (c *follower) atEnd(w *worker) bool {
 }
 
 func (c *follower) quietAway() bool {
-	return !c.away.IsZero() && c.now.Sub(times.Later(c.away, c.moved)) >= awayAfter
+	return !c.away.IsZero() && c.now.Sub(times.Max(c.away, c.lastReadAt)) >= awayAfter
 }
 
 // mayLeave reports whether no more bytes will be written to cur. A container runtime creates
@@ -559,10 +559,10 @@ func (c *follower) switchFile(w *worker) bool {
 		c.markDone(position.File{ID: f.id, Size: f.offset})
 	}
 	c.ended = true
-	if f.id.First != 0 {
-		c.prevFirst = f.id.First
+	if f.id.FirstLineTime != 0 {
+		c.prevFirst = f.id.FirstLineTime
 	}
-	if s := c.saved; s != nil && s.Sum == f.id.Sum && s.Off == f.offset {
+	if s := c.saved; s != nil && s.Sum == f.id.Sum && s.Offset == f.offset {
 		c.markEnded()
 	}
 	if c.old != nil {
@@ -588,12 +588,12 @@ func (c *follower) handleTruncation() {
 	f := c.cur
 	p := f.pointAt(f.offset)
 	if f.long != nil {
-		p.Off = f.long.start
+		p.Offset = f.long.start
 	}
 	if l, err := c.tree.dirs.Get(c.dir, c.found.Dir, c.now); err == nil {
 		if ms, err := c.membersOf(l.Entries); err == nil {
 			if i, err := c.findMember(ms, p); err == nil && i >= 0 && !os.SameFile(ms[i].fi, f.fi) {
-				if cp, err := c.openMember(ms[i], p.Off); err == nil {
+				if cp, err := c.openMember(ms[i], p.Offset); err == nil {
 					c.close(f)
 					c.cur = cp
 					c.setNext(ms[i+1:])
@@ -638,8 +638,8 @@ func (c *follower) placeStart(ms []member) error {
 		c.countDoubtful(writtenAfter(from))
 		return nil
 	}
-	c.prevFirst = saved.First
-	for _, d := range saved.Done {
+	c.prevFirst = saved.FirstLineTime
+	for _, d := range saved.ReadFiles {
 		c.markDone(d)
 	}
 	i, err := c.findMember(ms, saved.Point)
@@ -653,21 +653,21 @@ func (c *follower) placeStart(ms []member) error {
 		c.placeAfter(ms, saved.Point)
 		return nil
 	}
-	f, err := c.openMember(ms[i], saved.Off)
+	f, err := c.openMember(ms[i], saved.Offset)
 	if err != nil {
 		return err
 	}
 	c.countDoubtful(func(m member) bool { return ms[i].order.Before(m.order) })
 	c.startWith(f, ms[:i], ms[i+1:])
-	if saved.Old == nil {
+	if saved.RotatedPoint == nil {
 		return nil
 	}
 	// Continue to read the rotated file before cur.
-	i, err = c.findMember(ms, *saved.Old)
+	i, err = c.findMember(ms, *saved.RotatedPoint)
 	if err != nil || i < 0 || ms[i].order.GZ || ms[i].name == c.cur.name {
 		return nil
 	}
-	if f, err := c.openMember(ms[i], saved.Old.Off); err == nil {
+	if f, err := c.openMember(ms[i], saved.RotatedPoint.Offset); err == nil {
 		c.old, c.oldUntil = f, c.now.Add(linger)
 	}
 	return nil
@@ -681,10 +681,10 @@ func (c *follower) placeAfter(ms []member, p position.Point) {
 		switch {
 		case m.order.Instance != at.Instance:
 			return m.order.Instance > at.Instance
-		case m.head.first != 0 && p.First != 0:
-			return m.head.first > p.First
+		case m.head.first != 0 && p.FirstLineTime != 0:
+			return m.head.first > p.FirstLineTime
 		}
-		return m.order.Rotated == "" || p.First == 0 && m.fi.ModTime().After(c.since)
+		return m.order.Rotated == "" || p.FirstLineTime == 0 && m.fi.ModTime().After(c.since)
 	})
 	// The newest file is read in any case. It is not the file of the position, even if its
 	// time suggests that.
@@ -748,7 +748,7 @@ func (c *follower) lookBack(ms []member, from time.Time, end bool) error {
 	f.completeID()
 	c.startWith(f, ms[:start], ms[start+1:])
 	// Commit this position, so that a restart continues here instead of looking back again.
-	c.hand.scan(c.stream, nil, c.commit)
+	c.pipeline.scan(c.stream, nil, c.commit)
 	return nil
 }
 

@@ -168,7 +168,7 @@ func TestOneOfManyLogs(t *testing.T) {
 			require.True(t, st.Up, kind)
 			require.Equal(t, logs, st.Logs, kind)
 			require.Len(t, st.Unread, 1, kind)
-			require.NotEmpty(t, st.Unread[0].Why, kind)
+			require.NotEmpty(t, st.Unread[0].Reason, kind)
 			repair()
 			wait(3 * time.Second)
 			requireSame(t, slices.Concat(all.want, bad.want), l.pipe.taken())
@@ -224,7 +224,7 @@ func testUnlistable(t *testing.T, l *lab, way func() (fault func() error, why st
 	st := l.tailer.Status()
 	require.True(t, st.Up)
 	require.Len(t, st.Unread, 1)
-	require.Contains(t, st.Unread[0].Why, why)
+	require.Contains(t, st.Unread[0].Reason, why)
 	require.True(t, st.Unread[0].Holds)
 
 	s := l.stop() // the position of what is hidden survives

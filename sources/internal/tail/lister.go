@@ -19,7 +19,7 @@ var errHangs = errors.New("listing the directory hangs")
 // lister runs the operations of a search on directories, so that a directory that hangs does
 // not delay the search in other directories. Only one goroutine may call within.
 type lister struct {
-	ready    func()      // called when an operation that counted as hanging returns
+	onReturn func()      // called when an operation that counted as hanging returns
 	returned atomic.Bool // whether such an operation has returned since the last search
 
 	mu   sync.Mutex
@@ -47,7 +47,7 @@ func within[T any](l *lister, d *logdir.Dir, path string, op func() T) (out T, e
 		l.mu.Unlock()
 		if hung {
 			l.returned.Store(true)
-			l.ready()
+			l.onReturn()
 		}
 	}()
 	if many { // with many hanging operations, this search also waits, and counts as hanging

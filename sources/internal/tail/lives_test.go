@@ -247,7 +247,7 @@ func TestEmptyFileIsRenamedBeforeItIsOpened(t *testing.T) {
 		l.pipe = newPipe(t)
 		tl := New(Config{NoWatch: true, LookBack: -1, MaxOpen: 1}, l.finder)
 		tl.p = l.pipe
-		tl.hand.open(tl.p)
+		tl.pipeline.open(tl.p)
 		w := &worker{}
 		for turn := range 40 {
 			tl.findAll(nil, true)
@@ -262,7 +262,7 @@ func TestEmptyFileIsRenamedBeforeItIsOpened(t *testing.T) {
 			wait(500 * time.Millisecond)
 		}
 		requireLines(t, seq.want, l.pipe.taken())
-		require.Empty(t, tl.Status().Lost[lossDeleted])
+		require.Empty(t, tl.Status().LostBytes[lossDeleted])
 		for _, ch := range tl.followers {
 			ch.closeAll()
 		}

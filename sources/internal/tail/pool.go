@@ -208,21 +208,21 @@ func (q *queue) done(c *follower, again bool) bool {
 
 // hand passes lines to the pipeline until it is closed. An abandoned worker therefore cannot
 // move a position after the last save.
-type hand struct {
+type pipelineGuard struct {
 	mu sync.RWMutex
 	p  sources.Pipeline // pipeline; nil if closed
 }
 
-func (h *hand) open(p sources.Pipeline) {
+func (h *pipelineGuard) open(p sources.Pipeline) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.p = p
 }
 
 // close closes the hand after waiting for lines that are just being passed on.
-func (h *hand) close() { h.open(nil) }
+func (h *pipelineGuard) close() { h.open(nil) }
 
-func (h *hand) scan(s *matcher.Stream, block []byte, commit func()) {
+func (h *pipelineGuard) scan(s *matcher.Stream, block []byte, commit func()) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	if h.p != nil {
@@ -230,7 +230,7 @@ func (h *hand) scan(s *matcher.Stream, block []byte, commit func()) {
 	}
 }
 
-func (h *hand) flush(s *matcher.Stream) {
+func (h *pipelineGuard) flush(s *matcher.Stream) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	if h.p != nil {

@@ -14,9 +14,9 @@ import (
 	"crowsnest/sources/internal/position"
 )
 
-// published is the part of a follower that other goroutines read, together with their requests
+// streamState is the part of a follower that other goroutines read, together with their requests
 // to the follower. It is safe for concurrent use.
-type published struct {
+type streamState struct {
 	turn      atomic.Int32 // state of the follower in the queue
 	begun     atomic.Bool  // whether the stream had its first turn, from which on no line is missed
 	hinted    atomic.Bool  // whether a change in the directory is possible, according to inotify
@@ -36,14 +36,14 @@ type published struct {
 	view     sources.StreamStatus
 	named    string // name of the file that view.Path refers to
 	counters matcher.Counters
-	refused  map[string]sources.Unread // files that must not be read, such as links, by name
-	stalled  struct {                  // why and since when the stream cannot be read; zero if it can
+	refused  map[string]sources.UnreadLog // files that must not be read, such as links, by name
+	stalled  struct {                     // why and since when the stream cannot be read; zero if it can
 		since time.Time
 		why   string
 	}
 }
 
-func (p *published) update(f func()) {
+func (p *streamState) update(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f()
@@ -51,25 +51,25 @@ func (p *published) update(f func()) {
 
 // advanceTo records that every line from before t was read, unless the newest file must not be
 // read.
-func (p *published) advanceTo(t time.Time) {
+func (p *streamState) advanceTo(t time.Time) {
 	p.update(func() {
 		if !p.blocked {
-			p.bound = times.Later(t, p.bound)
+			p.bound = times.Max(t, p.bound)
 		}
 	})
 }
 
 // markEnded marks the file of the position as read to its end. The mark survives restarts.
-func (p *published) markEnded() {
+func (p *streamState) markEnded() {
 	p.update(func() {
 		if s := p.saved; s != nil {
-			p.saved = &position.Stream{Point: s.Point, Old: s.Old, Ended: true, Done: s.Done}
+			p.saved = &position.Stream{Point: s.Point, RotatedPoint: s.RotatedPoint, Ended: true, ReadFiles: s.ReadFiles}
 		}
 	})
 }
 
 // setRefused replaces the refused files, and returns the number of new ones.
-func (p *published) setRefused(now map[string]sources.Unread) (fresh int) {
+func (p *streamState) setRefused(now map[string]sources.UnreadLog) (fresh int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, u := range now {
@@ -85,7 +85,7 @@ func (p *published) setRefused(now map[string]sources.Unread) (fresh int) {
 	return fresh
 }
 
-func (p *published) recordStall(now time.Time, why string) {
+func (p *streamState) recordStall(now time.Time, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stalled.why = why
@@ -94,18 +94,18 @@ func (p *published) recordStall(now time.Time, why string) {
 	}
 }
 
-func (p *published) readUpTo() time.Time {
+func (p *streamState) readUpTo() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.bound
 }
 
-func (p *published) listUnread() []sources.Unread {
+func (p *streamState) listUnread() []sources.UnreadLog {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := slices.Collect(maps.Values(p.refused))
 	if !p.stalled.since.IsZero() {
-		out = append(out, sources.Unread{Path: cmp.Or(p.view.Path, p.folder), Why: p.stalled.why, Since: p.stalled.since, Holds: true})
+		out = append(out, sources.UnreadLog{Path: cmp.Or(p.view.Path, p.folder), Reason: p.stalled.why, Since: p.stalled.since, Holds: true})
 	}
 	return out
 }

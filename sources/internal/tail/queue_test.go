@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func newIdleFollower() *follower { return &follower{published: &published{}} }
+func newIdleFollower() *follower { return &follower{streamState: &streamState{}} }
 
 func TestFollowersComeInOrderAndOnce(t *testing.T) {
 	q := newQueue(8)

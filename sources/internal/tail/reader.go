@@ -20,18 +20,18 @@ const (
 // reader passes blocks of whole lines to the stream of the matcher.
 type reader struct {
 	*opener
-	hand *hand
+	pipeline *pipelineGuard
 	// framed is set if a container runtime writes the start of each line. No line then begins
 	// after a hole of NUL bytes.
 	framed bool
-	pub    *published
+	pub    *streamState
 	stream *matcher.Stream
 	commit func()
 
-	moved time.Time // time at which bytes were last read
-	fed   int64     // number of bytes passed to the stream
-	segs  []segment
-	parts struct { // oldest unfinished line that was passed on in several parts
+	lastReadAt time.Time // time at which bytes were last read
+	fed        int64     // number of bytes passed to the stream
+	segs       []segment
+	parts      struct { // oldest unfinished line that was passed on in several parts
 		f       *file // file that contains the line; nil if there is no such line
 		head    content.Sum
 		offset  int64
@@ -63,7 +63,7 @@ func (r *reader) feed(f *file, data []byte) {
 	}
 	f.rest = int64(len(data))
 	if f.offset != was || f.rest != rest {
-		r.moved = r.now
+		r.lastReadAt = r.now
 		f.shown = false
 	}
 }
@@ -142,7 +142,7 @@ func (r *reader) scan(f *file, block []byte, start int64, n int) {
 		r.pub.update(func() { r.pub.lineTime, r.pub.view.LastRead = t, r.now })
 	}
 	r.stream.SetOffset(start)
-	r.hand.scan(r.stream, block, r.commit)
+	r.pipeline.scan(r.stream, block, r.commit)
 }
 
 // finishLine passes on an unfinished last line that will never be completed.
@@ -186,12 +186,12 @@ func (r *reader) showLine(f *file, w *worker) {
 		r.flushed = u
 	}
 	r.stream.SetOffset(start)
-	r.hand.scan(r.stream, block, func() {})
+	r.pipeline.scan(r.stream, block, func() {})
 	r.flushUnfinished()
 }
 
 func (r *reader) flushUnfinished() {
-	r.hand.flush(r.stream)
+	r.pipeline.flush(r.stream)
 	r.segs = nil
 }
 

@@ -60,7 +60,7 @@ func (s *sequence) startWith(cur *file, before, after []member) {
 // laterDone returns the files that were read before f although their times are later. They are
 // saved with f.
 func (s *sequence) laterDone(f *file) []position.File {
-	if f.id.First == 0 {
+	if f.id.FirstLineTime == 0 {
 		return nil
 	}
 	var out []position.File
@@ -68,7 +68,7 @@ func (s *sequence) laterDone(f *file) []position.File {
 		if d.N == f.id.N && d.Sum == f.id.Sum {
 			break // all files after d were read after f
 		}
-		if d.First > f.id.First {
+		if d.FirstLineTime > f.id.FirstLineTime {
 			out = append(out, d)
 		}
 	}
@@ -86,7 +86,7 @@ func (s *sequence) isDone(m member) bool {
 func (s *sequence) bornBefore(ms, last []member) []member {
 	var born []member
 	for _, m := range ms {
-		if m.head.first == 0 || m.order.Instance != s.cur.order.Instance || m.head.first >= s.cur.id.First || s.isDone(m) {
+		if m.head.first == 0 || m.order.Instance != s.cur.order.Instance || m.head.first >= s.cur.id.FirstLineTime || s.isDone(m) {
 			continue
 		}
 		old := slices.ContainsFunc(last, func(b member) bool {
@@ -103,7 +103,7 @@ func (s *sequence) bornBefore(ms, last []member) []member {
 // continuesCur reports whether the file m continues cur. cur is no longer in the directory.
 func (s *sequence) continuesCur(m member) bool {
 	f := s.cur
-	first := f.id.First
+	first := f.id.FirstLineTime
 	if first == 0 { // an empty file has no time, so the time of the previous file is used
 		first = s.prevFirst
 	}

@@ -55,9 +55,9 @@ type Config struct {
 // Finder finds the streams below one directory. It follows no links below this directory.
 type Finder struct {
 	Root string
-	// Known is set if Find itself checks that Root is the right directory. Find then returns
+	// ChecksRoot is set if Find itself checks that Root is the right directory. Find then returns
 	// ErrDoubt if it is not.
-	Known bool
+	ChecksRoot bool
 	// Find returns all streams that exist now. list returns the content of a directory, whose
 	// path is relative to Root ("." is Root itself). If Find also returns an error, it may
 	// have missed streams.
@@ -119,11 +119,11 @@ type Tailer struct {
 	queue   *queue
 	// blind is the reason why no more directories can be watched. It is nil if there is none
 	// or it was counted.
-	blind  atomic.Pointer[error]
-	wake   chan struct{} // signals that the watermark may advance
-	search chan struct{} // signals that a search for streams is due
-	p      sources.Pipeline
-	hand   hand // passes lines to the pipeline until Run returns
+	watchLimit atomic.Pointer[error]
+	wake       chan struct{} // signals that the watermark may advance
+	search     chan struct{} // signals that a search for streams is due
+	p          sources.Pipeline
+	pipeline   pipelineGuard // passes lines to the pipeline until Run returns
 
 	mu          sync.Mutex
 	followers   map[string]*follower
@@ -133,22 +133,22 @@ type Tailer struct {
 	searched    bool                 // whether a search has finished
 	began       time.Time            // time at which Run started
 	watermark   time.Time
-	lagging     []matcher.LaggingStream  // lagging streams in the last report to the pipeline
-	lags        int                      // number of lagging streams, including those that share an entry of lagging
-	read        bool                     // whether the last report counted a log as read, or there was no log
-	up          bool                     // whether at least one tree can be searched
-	opened      bool                     // whether at least one search found every stream
-	begun       bool                     // whether each stream had its first turn after that search
-	roots       map[string]string        // identity of each root when it was last trusted, by path
-	closed      matcher.Counters         // sum of the counters of removed streams
-	hangs       time.Time                // time since which the search for streams has hung; zero if it does not hang
-	failedTrees map[*tree]sources.Unread // trees that cannot be searched, with the reason
-	empty       map[*tree]string         // explanations why trees have no streams
+	lagging     []matcher.LaggingStream     // lagging streams in the last report to the pipeline
+	lags        int                         // number of lagging streams, including those that share an entry of lagging
+	read        bool                        // whether the last report counted a log as read, or there was no log
+	up          bool                        // whether at least one tree can be searched
+	opened      bool                        // whether at least one search found every stream
+	begun       bool                        // whether each stream had its first turn after that search
+	roots       map[string]string           // identity of each root when it was last trusted, by path
+	closed      matcher.Counters            // sum of the counters of removed streams
+	hungSince   time.Time                   // time since which the search for streams has hung; zero if it does not hang
+	failedTrees map[*tree]sources.UnreadLog // trees that cannot be searched, with the reason
+	empty       map[*tree]string            // explanations why trees have no streams
 }
 
 // refusedStream is a stream that is not read, or a folder that cannot be listed.
 type refusedStream struct {
-	sources.Unread
+	sources.UnreadLog
 	matcher.LaggingStream
 }
 
@@ -172,12 +172,12 @@ func New(cfg Config, finders ...Finder) *Tailer {
 		gunzips: gunzip.NewPool(workers+2, gunzip.Sizes{Keep: markSize, Block: blockSize, Slack: slack}),
 		wake:    make(chan struct{}, 1), search: make(chan struct{}, 1),
 		followers: map[string]*follower{}, restored: map[string]*restored{}, roots: map[string]string{},
-		failedTrees: map[*tree]sources.Unread{}, empty: map[*tree]string{},
+		failedTrees: map[*tree]sources.UnreadLog{}, empty: map[*tree]string{},
 	}
 	for _, f := range finders {
 		t.trees = append(t.trees, &tree{
 			find: f, root: &logdir.Root{Path: f.Root, Fault: cfg.fault}, dirs: logdir.NewCache(), refused: map[string]refusedStream{},
-			lister: &lister{ready: func() { signal(t.search) }, hung: map[string]bool{}},
+			lister: &lister{onReturn: func() { signal(t.search) }, hung: map[string]bool{}},
 		})
 	}
 	return t
@@ -194,7 +194,7 @@ func (t *Tailer) Info() sources.Info { return sources.Info{Local: true} }
 // when the read returns.
 func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	t.p = p
-	t.hand.open(p)
+	t.pipeline.open(p)
 	t.mu.Lock()
 	t.began = t.cfg.Clock()
 	t.mu.Unlock()
@@ -202,7 +202,7 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	var w *logdir.Watcher
 	if !t.cfg.NoWatch {
 		var err error
-		if w, err = logdir.NewWatcher(func() { signal(t.search) }, func(err error) { t.blind.Store(&err) }); err != nil {
+		if w, err = logdir.NewWatcher(func() { signal(t.search) }, func(err error) { t.watchLimit.Store(&err) }); err != nil {
 			t.recordError("watch", err)
 		} else if !t.cfg.deaf {
 			wg.Go(w.Run)
@@ -217,7 +217,7 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 		w.Close()
 	}
 	pool.wait(&finder.beat)
-	t.hand.close()
+	t.pipeline.close()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.up = false
@@ -270,9 +270,9 @@ func (t *Tailer) queueAll(searchHangs bool) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !searchHangs {
-		t.hangs = time.Time{}
-	} else if t.hangs.IsZero() {
-		t.hangs = t.cfg.Clock()
+		t.hungSince = time.Time{}
+	} else if t.hungSince.IsZero() {
+		t.hungSince = t.cfg.Clock()
 	}
 	for _, c := range t.followers {
 		t.queue.add(c)
@@ -310,7 +310,7 @@ func (t *Tailer) readProgress(now time.Time) (at time.Time, lagging []matcher.La
 		found := tr.foundAt
 		switch _, down := t.failedTrees[tr]; {
 		case down && len(t.trees) > 1:
-			missing[tr] = &matcher.LaggingStream{Labels: tr.find.Labels, Unknown: tr.find.Unknown, ReadUpTo: found}
+			missing[tr] = &matcher.LaggingStream{Labels: tr.find.Labels, UnknownLabels: tr.find.Unknown, ReadUpTo: found}
 			continue
 		case down, isAhead(found, now):
 			found = time.Time{}
@@ -329,7 +329,7 @@ func (t *Tailer) readProgress(now time.Time) (at time.Time, lagging []matcher.La
 		c.mu.Unlock()
 		switch tr := missing[c.tree]; {
 		case tr != nil:
-			tr.ReadUpTo = times.Earlier(tr.ReadUpTo, upTo)
+			tr.ReadUpTo = times.Min(tr.ReadUpTo, upTo)
 		// A stream whose upTo is early could not be read for a while.
 		case stalled || blocked || upTo.Before(t.watermark):
 			lagging = append(lagging, c.lagging(upTo))
@@ -338,7 +338,7 @@ func (t *Tailer) readProgress(now time.Time) (at time.Time, lagging []matcher.La
 			}
 		default:
 			read++
-			at = times.Earlier(at, upTo)
+			at = times.Min(at, upTo)
 		}
 	}
 	if t.read = read > 0 || unread == 0; !t.read {
@@ -367,12 +367,12 @@ func (t *Tailer) lookBackTo(bound time.Time) time.Time {
 	defer t.mu.Unlock()
 	from := t.cfg.Clock()
 	if bound.IsZero() { // the log has not been readable since Run started
-		from = times.Earlier(from, t.began)
+		from = times.Min(from, t.began)
 	}
 	from = from.Add(-t.cfg.LookBack).Round(0) // times in files have no monotonic clock
 	for _, done := range []time.Time{t.saved, bound} {
 		if done = done.Round(0); !done.IsZero() && done.Before(from) {
-			from = times.Later(done, time.Unix(0, 0)) // a state file may contain any time
+			from = times.Max(done, time.Unix(0, 0)) // a state file may contain any time
 		}
 	}
 	return from
@@ -390,7 +390,7 @@ func (t *Tailer) Positions() json.RawMessage {
 	t.fillStatus(&s)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	set := position.Set{At: t.readUpTo(), Losses: s.Losses, Roots: t.roots}
+	set := position.Set{ReadUpTo: t.readUpTo(), Losses: s.Losses, Roots: t.roots}
 	return set.Encode(func(yield func(key string, s *position.Stream) bool) {
 		for key, c := range t.followers {
 			c.mu.Lock()
@@ -427,7 +427,7 @@ func (t *Tailer) allReadTo() time.Time {
 		if upTo.IsZero() {
 			upTo = t.began.Add(-max(t.cfg.LookBack, 0))
 		}
-		at = times.Earlier(at, upTo)
+		at = times.Min(at, upTo)
 	}
 	for _, c := range t.followers {
 		c.mu.Lock()
@@ -457,7 +457,7 @@ func (t *Tailer) Restore(b json.RawMessage) error {
 	t.restoreLosses(p.Losses, now)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.saved, t.state = p.At, true
+	t.saved, t.state = p.ReadUpTo, true
 	if t.saved.After(now) {
 		t.saved = now // the clock was set back, so the saved time is in the future
 	}
@@ -486,11 +486,11 @@ func (t *Tailer) Status() sources.Status {
 	if !t.read && t.lags > 0 {
 		s.Error = fmt.Sprintf("none of the logs (%d) is read", len(t.followers))
 		if len(s.Unread) > 0 {
-			s.Error += ", such as " + s.Unread[0].Path + ": " + s.Unread[0].Why
+			s.Error += ", such as " + s.Unread[0].Path + ": " + s.Unread[0].Reason
 		}
 	} else if i := slices.IndexFunc(t.lagging, func(l matcher.LaggingStream) bool { return l.Labels == nil }); i >= 0 && t.lags > matcher.MaxLagging {
 		s.Error = fmt.Sprintf("%d logs of more than %d namespaces are not read, so crowsnest concludes nothing from missing lines", t.lags, matcher.MaxLagging)
-		s.Watermark = times.Earlier(s.Watermark, t.lagging[i].ReadUpTo)
+		s.Watermark = times.Min(s.Watermark, t.lagging[i].ReadUpTo)
 	}
 	s.Logs = len(t.followers)
 	for _, tr := range t.trees {
@@ -505,7 +505,7 @@ func (t *Tailer) Status() sources.Status {
 		v.Lines = c.counters.Lines
 		total = sources.AddCounters(total, c.counters)
 		if c.bound.Before(c.tree.foundAt) && c.stalled.since.IsZero() && !c.blocked {
-			s.Lag = max(s.Lag, now.Sub(times.Later(c.bound, t.began)))
+			s.Lag = max(s.Lag, now.Sub(times.Max(c.bound, t.began)))
 		}
 		c.mu.Unlock()
 		s.Streams = append(s.Streams, v)
@@ -513,7 +513,7 @@ func (t *Tailer) Status() sources.Status {
 	t.begun = t.begun || begun
 	s.Opened = t.begun
 	if !t.up && t.opened {
-		s.Lag = max(s.Lag, now.Sub(times.Later(t.watermark, t.began)))
+		s.Lag = max(s.Lag, now.Sub(times.Max(t.watermark, t.began)))
 	}
 	slices.SortFunc(s.Streams, func(a, b sources.StreamStatus) int { return cmp.Compare(a.Path, b.Path) })
 	s.SetCounters(total)
@@ -540,11 +540,11 @@ func (t *Tailer) whyEmpty() string {
 }
 
 // listUnread lists the logs that exist but are not read, ordered by path. The caller holds mu.
-func (t *Tailer) listUnread(now time.Time) []sources.Unread {
+func (t *Tailer) listUnread(now time.Time) []sources.UnreadLog {
 	out := t.unreadForShortage(now)
-	if !t.hangs.IsZero() {
+	if !t.hungSince.IsZero() {
 		for _, tr := range t.trees {
-			out = append(out, sources.Unread{Path: tr.root.Path, Why: "searching its folders hangs", Since: t.hangs, Holds: true})
+			out = append(out, sources.UnreadLog{Path: tr.root.Path, Reason: "searching its folders hangs", Since: t.hungSince, Holds: true})
 		}
 	}
 	for _, u := range t.failedTrees {
@@ -557,9 +557,9 @@ func (t *Tailer) listUnread(now time.Time) []sources.Unread {
 		}
 	}
 	for r := range t.refusedStreams {
-		out = append(out, r.Unread)
+		out = append(out, r.UnreadLog)
 	}
-	slices.SortFunc(out, func(a, b sources.Unread) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(out, func(a, b sources.UnreadLog) int { return cmp.Compare(a.Path, b.Path) })
 	return out
 }
 
@@ -580,15 +580,15 @@ func (t *Tailer) recordRefused(tr *tree, s Stream) {
 	if _, known := tr.refused[s.Key]; known || len(tr.refused) >= t.cfg.streams {
 		return
 	}
-	u := sources.Unread{Path: tr.root.Abs(s.Dir), Why: s.Refused, Since: t.cfg.Clock()}
+	u := sources.UnreadLog{Path: tr.root.Abs(s.Dir), Reason: s.Refused, Since: t.cfg.Clock()}
 	if s.Failed != nil {
-		u.Why, u.Holds = s.Failed.Error(), true
+		u.Reason, u.Holds = s.Failed.Error(), true
 		t.recordError("list", s.Failed)
 	} else {
 		t.countError("refused")
 	}
 	u.Name = s.name()
-	tr.refused[s.Key] = refusedStream{u, s.lagging(times.Earlier(t.watermark, tr.foundAt))}
+	tr.refused[s.Key] = refusedStream{u, s.lagging(times.Min(t.watermark, tr.foundAt))}
 }
 
 // closeIdleFiles requests the closing of files if too many are open. It selects the files that

@@ -338,8 +338,8 @@ func TestOrderByTimeInFile(t *testing.T) {
 func FuzzRestore(f *testing.F) {
 	t := New(Config{}, Finder{})
 	f.Add([]byte(t.Positions()))
-	p := &position.Stream{Point: position.Point{Name: "0.log", ID: content.ID{N: 5}, Off: 3, End: 9, MarkN: 9}, Ended: true, Old: &position.Point{Name: "x"}}
-	b, err := json.Marshal(position.Set{Version: 1, At: time.Now(), Streams: map[string]*position.Stream{"ns_pod_uid/c": p, "x": {}}})
+	p := &position.Stream{Point: position.Point{Name: "0.log", ID: content.ID{N: 5}, Offset: 3, End: 9, MarkN: 9}, Ended: true, RotatedPoint: &position.Point{Name: "x"}}
+	b, err := json.Marshal(position.Set{Version: 1, ReadUpTo: time.Now(), Streams: map[string]*position.Stream{"ns_pod_uid/c": p, "x": {}}})
 	require.NoError(f, err)
 	f.Add(b)
 	f.Add([]byte(`{"v":1,"streams":{"ns_pod_uid/c":null}}`))
@@ -358,7 +358,7 @@ func FuzzRestore(f *testing.F) {
 		tl := New(Config{NoWatch: true, LookBack: -1}, podFinder(root))
 		_ = tl.Restore(b)
 		tl.p = p
-		tl.hand.open(tl.p)
+		tl.pipeline.open(tl.p)
 		w := &worker{}
 		for range 3 {
 			tl.findAll(nil, true)
@@ -391,7 +391,7 @@ func FuzzPieces(f *testing.F) {
 		p := newPipe(t)
 		tl := New(Config{NoWatch: true, LookBack: -1}, plainFinder(dir, "x.log"))
 		tl.p = p
-		tl.hand.open(tl.p)
+		tl.pipeline.open(tl.p)
 		w := &worker{}
 		r := rand.New(rand.NewPCG(seed, 7))
 		turn := func() {

@@ -51,9 +51,9 @@ var (
 
 // Damage describes a place in a file that cannot be read.
 type Damage struct {
-	Offset uint64
-	Lost   uint64 // number of entries that cannot be read because of the damage
-	Err    error
+	Offset      uint64
+	LostEntries uint64 // number of entries that cannot be read because of the damage
+	Err         error
 }
 
 // Error describes the damage and its place.
@@ -226,16 +226,16 @@ func (f *File) Next(e *Entry) error {
 	}
 	var d *Damage
 	if !errors.As(err, &d) { // an error of an entry array is already a Damage
-		d = &Damage{Offset: off, Lost: 1, Err: err}
+		d = &Damage{Offset: off, LostEntries: 1, Err: err}
 	}
 	if f.bad++; f.bad > maxBad {
-		d.Lost = f.h.Entries - f.passed
+		d.LostEntries = f.h.Entries - f.passed
 	}
 	if !f.Final && f.h.Online && f.passed+1 == f.h.Entries {
 		f.dropBuffers(false)
 		return io.EOF
 	}
-	if d.Lost > 1 {
+	if d.LostEntries > 1 {
 		f.passed = f.h.Entries
 	} else {
 		f.passEntry()
@@ -275,7 +275,7 @@ func (f *File) nextOffset() (uint64, error) {
 
 func (f *File) nextArray() error {
 	next := f.h.array
-	lost := func(err error) error { return &Damage{Offset: next, Lost: f.h.Entries - f.passed, Err: err} }
+	lost := func(err error) error { return &Damage{Offset: next, LostEntries: f.h.Entries - f.passed, Err: err} }
 	var err error
 	if f.array != 0 {
 		if next, _, err = f.readArrayHead(f.array); err != nil {

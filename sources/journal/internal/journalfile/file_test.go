@@ -121,7 +121,7 @@ func TestDamage(t *testing.T) {
 			lost := 20 - len(seqs)
 			told := uint64(0)
 			for _, d := range damages {
-				told += d.Lost
+				told += d.LostEntries
 			}
 			if final {
 				require.Equal(t, uint64(lost), told, "byte %d", at)
@@ -181,7 +181,7 @@ func TestTruncated(t *testing.T) {
 		seqs, damages := readAll(t, f)
 		lost := uint64(0)
 		for _, d := range damages {
-			lost += d.Lost
+			lost += d.LostEntries
 		}
 		require.Equal(t, 20, len(seqs)+int(lost))
 	}
