@@ -1,7 +1,6 @@
-// Package cluster downloads the logs and objects of a running cluster into a folder that the
-// commands for recorded logs can read. Logs of containers and of their previous instances get
-// the file names that a kubelet uses. Events and objects become lists in JSON. The package
-// writes nothing to the cluster and reads no Secrets.
+// Package cluster downloads the logs and objects of a running cluster into a folder, in a form that the commands for
+// recorded logs can read. The logs of current and previous containers get the file names that a kubelet uses. Events
+// and objects are stored as lists in JSON. The package writes nothing to the cluster and reads no Secrets.
 package cluster
 
 import (
@@ -21,30 +20,29 @@ import (
 
 const atOnce = 16
 
-// Config says what to download.
+// Config configures a download.
 type Config struct {
 	Client *kube.Client
-	// Namespaces are the only namespaces to read. If there are none, the infrastructure
-	// namespaces are read, and those with a component that a rule of Set is about. With All,
-	// every namespace is read.
+	// Namespaces are the only namespaces to read. If the list is empty, Download reads the infrastructure namespaces,
+	// and the namespaces with a component that rules in Set describe. With All, Download reads every namespace.
 	Namespaces []string
 	All        bool
 	Set        *rules.Set
 	// LikelyNamespace is a namespace that the user can probably read.
 	LikelyNamespace string
-	// Since and Until limit the times of lines and Events; either may be zero. If Until is set,
-	// states of objects are not read, because they describe the present.
+	// Since and Until limit the times of lines and Events. A zero time means no limit. If Until is set, the states of
+	// objects are not read, because they describe the present.
 	Since, Until time.Time
 	Now          time.Time
-	// MaxBytes limits the total size of the logs.
+	// MaxBytes is the maximum total size of the logs in bytes.
 	MaxBytes int64
-	// Dir is an empty folder for the download; Title names the download for people.
+	// Dir is an empty folder for the download. Title is a name of the download for people.
 	Dir, Title string
 	// Progress is updated while Download runs.
 	Progress *Progress
 }
 
-// Progress counts what was read. It is safe for concurrent use.
+// Progress counts the data read so far. It is safe for concurrent use.
 type Progress struct{ Logs, AllLogs, Bytes atomic.Int64 }
 
 // Snapshot is the result of a download. It is immutable and safe for concurrent use.
@@ -57,10 +55,10 @@ type Snapshot struct {
 	Err error
 
 	dir, title string
-	labels     map[string]matcher.Labels // labels of the logs in each container folder
+	labels     map[string]matcher.Labels // labels of the logs, by container folder
 }
 
-// Labels returns the labels of the log at a path. The daemon sets the same labels.
+// Labels returns the labels of the log at a path. They equal the labels that the daemon sets.
 func (s *Snapshot) Labels(path string) (matcher.Labels, bool) {
 	labels, ok := s.labels[innerFolders(path)]
 	return maps.Clone(labels), ok
@@ -81,7 +79,7 @@ func (s *Snapshot) Name(path string) string {
 	return s.title + " " + strings.TrimSuffix(filepath.Base(rest), ".json")
 }
 
-// innerFolders returns the two innermost folders of a path: those of a pod and a container.
+// innerFolders returns the two innermost folders of a path, which are the folders of a pod and of a container.
 func innerFolders(path string) string {
 	container := filepath.Dir(path)
 	return filepath.Join(filepath.Base(filepath.Dir(container)), filepath.Base(container))
@@ -89,7 +87,7 @@ func innerFolders(path string) string {
 
 type download struct {
 	Config
-	stop   context.CancelCauseFunc // ends all requests
+	stop   context.CancelCauseFunc // ends all requests with a cause
 	unseen unreadGroups
 	// allNamespaces says whether pods of all namespaces can be listed.
 	allNamespaces bool
@@ -98,9 +96,8 @@ type download struct {
 	gates         gates
 }
 
-// Download reads the cluster. If it returns an error, nothing was read. Snapshot.NotSeen lists
-// what was not read because a right or the object is missing, and what remained when
-// Snapshot.Err ended the download.
+// Download reads the cluster. If it returns an error, nothing was read. Snapshot.NotSeen lists everything that was not
+// read because a permission or the object is missing, or because Snapshot.Err ended the download.
 func Download(ctx context.Context, cfg Config) (*Snapshot, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -121,7 +118,7 @@ func Download(ctx context.Context, cfg Config) (*Snapshot, error) {
 	return s, nil
 }
 
-// runConcurrently calls f with the numbers from 0 to n-1, and returns when all have returned.
+// runConcurrently calls f concurrently with the numbers from 0 to n-1. It returns when all calls have returned.
 func runConcurrently(n int, f func(int)) {
 	var next atomic.Int64
 	var workers sync.WaitGroup

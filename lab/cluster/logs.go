@@ -23,15 +23,15 @@ import (
 )
 
 const (
-	// quietFor is the time after which a request for a log fails if no data arrive. A working
-	// kubelet sends without pause, because logs are not followed.
+	// quietFor is the time without data after which a request for a log fails. A working kubelet sends without pause,
+	// because the requests do not follow the logs.
 	quietFor = 20 * time.Second
-	// leastShare is the number of bytes that are read of every log.
+	// leastShare is the number of bytes that are read of every log, even if MaxBytes is small.
 	leastShare = 256 << 10
-	// triesFor is the time after which a failed request is not repeated, because a request that
-	// takes long to fail probably fails again.
+	// triesFor is the maximum duration of a failed request that is repeated. A request that takes longer to fail
+	// probably fails again.
 	triesFor = 5 * time.Second
-	// nodeTries is the number of failed logs after which no other log of the node is requested.
+	// nodeTries is the number of consecutive failed logs of a node after which no further log of the node is requested.
 	nodeTries = 2
 )
 
@@ -64,7 +64,7 @@ func (l *podLog) file() string {
 
 func (l *podLog) name() string { return l.Namespace + "/" + l.Pod + "/" + l.Container }
 
-// logKind returns the kind of the log that reports name.
+// logKind returns the kind of the log in the list of data that were not read.
 func (l *podLog) logKind() string {
 	if l.previous {
 		return "logs of previous instances of"
@@ -94,8 +94,8 @@ func (d *download) addLogs(c kubernetes.RecordedContainer) {
 	}
 }
 
-// readLogs first reads the start of every log, which is the whole of most logs. The rest of
-// MaxBytes is then shared equally among the newest lines of the others.
+// readLogs first reads the start of every log, which is the whole of most logs. It shares the rest of MaxBytes equally
+// among the remaining logs, and reads their newest lines.
 func (d *download) readLogs(ctx context.Context) {
 	d.Progress.AllLogs.Store(int64(len(d.logs)))
 	slices.SortStableFunc(d.logs, func(a, b *podLog) int { return cmp.Compare(a.name(), b.name()) })
@@ -112,20 +112,19 @@ func (d *download) readLogs(ctx context.Context) {
 	runConcurrently(len(long), func(i int) { d.readNewest(ctx, long[i], share) })
 }
 
-// readNewest reads the newest lines of a log, about as many bytes as share. The API can only
-// limit the number of lines, so that number is estimated from the size of the lines at the
-// start of the log.
+// readNewest reads the newest lines of a log, approximately share bytes. The API can only limit the number of lines, so
+// readNewest estimates this number from the size of the lines at the start of the log.
 func (d *download) readNewest(ctx context.Context, l *podLog, share int64) {
 	const advice = "the logs have more than --max-bytes; raise it, or use a shorter --since or fewer namespaces"
 	most := share + share/4
 	tail := max(1, share*l.copied.Lines/max(1, l.copied.Bytes))
 	ok := d.readLog(ctx, l, most, tail)
-	if ok && l.copied.Full { // The newest lines are longer than the first ones, so fewer of them are read.
+	if ok && l.copied.Full { // the newest lines are longer than estimated, so fewer of them are read
 		tail = max(1, min(tail, l.copied.Lines)/2)
 		ok = d.readLog(ctx, l, most, tail)
 	}
 	switch {
-	case !ok: // The reason is already in the list of what was not seen.
+	case !ok: // the reason is already in NotSeen
 	case l.copied.Full:
 		d.unseen.addFailed("newest lines of", l.name(), advice)
 	case !d.Until.IsZero() && l.copied.FirstLineTime.IsZero():
@@ -135,8 +134,8 @@ func (d *download) readNewest(ctx context.Context, l *podLog, share int64) {
 	}
 }
 
-// readLog reads no more than most bytes of one log and, if tail is not 0, at most tail lines. It
-// repeats a request after an error that may be temporary. It reports whether the log was read.
+// readLog reads at most most bytes of one log and, if tail is not 0, at most tail lines. After an error that may be
+// temporary, it repeats the request. It reports whether the log was read.
 func (d *download) readLog(ctx context.Context, l *podLog, most, tail int64) bool {
 	d.Progress.Bytes.Add(-l.copied.Bytes)
 	if l.copied == (kubernetes.CopiedLog{}) {
@@ -173,7 +172,7 @@ func (d *download) fetchLog(ctx context.Context, l *podLog, most, tail int64) (k
 	if tail > 0 {
 		q.Set("tailLines", strconv.FormatInt(tail, 10))
 	}
-	if !d.Since.IsZero() { // Since is compared with the clock of the node
+	if !d.Since.IsZero() { // the node computes the time from its own clock
 		q.Set("sinceSeconds", strconv.Itoa(max(1, int(math.Ceil(d.Now.Sub(d.Since).Seconds())))))
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -212,8 +211,8 @@ type readFunc func([]byte) (int, error)
 
 func (f readFunc) Read(b []byte) (int, error) { return f(b) }
 
-// noteUnread records why a log, or its end, was not read, and whether other logs are affected.
-// It does nothing if err is nil.
+// noteUnread records why a log, or the end of it, was not read, and whether the same failure affects other logs. It
+// does nothing if err is nil.
 func (d *download) noteUnread(ctx context.Context, l *podLog, err error) {
 	switch code := kube.StatusCode(err); {
 	case err == nil:
@@ -256,15 +255,15 @@ func (d *download) missLog(l *podLog, why string) {
 	}
 }
 
-// gates count failed requests, so that others which would also fail are not made. They are safe
-// for concurrent use.
+// gates count failed requests, so that further requests which would also fail are not made. They are safe for
+// concurrent use.
 type gates struct {
 	mu    sync.Mutex
-	nodes map[string]int // number of failures since the last success, by node
-	quiet int            // number of requests without an answer since the last success, for all nodes
+	nodes map[string]int // number of consecutive failures, by node
+	quiet int            // number of consecutive requests without a response, for all nodes together
 }
 
-// whyClosed returns the reason why a log is not requested, or "" if it is requested.
+// whyClosed returns the reason why a log must not be requested. It returns "" if it may be requested.
 func (g *gates) whyClosed(l *podLog) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -293,7 +292,7 @@ func (g *gates) noteOutcome(l *podLog, err error) {
 	}
 }
 
-// isHung reports whether so many requests got no answer that further ones would not either.
+// isHung reports whether so many consecutive requests got no response that further requests would probably get none.
 func (g *gates) isHung() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -30,8 +30,8 @@ var coreResources = map[string]objects.Resource{
 	"pods":     {Path: "/api/v1/pods", APIVersion: "v1", Kind: "Pod", Namespaced: true},
 }
 
-// listObjects calls f for the objects of a namespace, "" for all namespaces. It repeats the
-// request after an error that may be temporary, unless objects have already arrived.
+// listObjects calls f for each object in a namespace. "" means all namespaces. After an error that may be temporary, it
+// repeats the request, unless objects have already arrived.
 func (d *download) listObjects(ctx context.Context, resource objects.Resource, namespace string, f func(json.RawMessage) error) error {
 	for try := 1; ; try++ {
 		got := false
@@ -42,7 +42,7 @@ func (d *download) listObjects(ctx context.Context, resource objects.Resource, n
 	}
 }
 
-// isTemporary reports whether a repeated request, with new credentials, may succeed.
+// isTemporary reports whether the request may succeed if it is repeated, possibly with new credentials.
 func isTemporary(err error) bool {
 	code := kube.StatusCode(err)
 	return code == http.StatusUnauthorized || code == http.StatusTooManyRequests || code >= http.StatusInternalServerError ||
@@ -70,8 +70,7 @@ func retryDelay(err error, try int) time.Duration {
 	return max(pause.Backoff(kube.FirstRetry, kube.SlowRetry, try), kube.RetryAfter(err))
 }
 
-// readObjects writes to files the Events, and the objects of the kinds that the daemon's source
-// objects reads.
+// readObjects writes to files the Events and the objects of all kinds that the source objects of the daemon reads.
 func (d *download) readObjects(ctx context.Context) {
 	names := []string{eventsName}
 	if d.Until.IsZero() {
@@ -121,9 +120,8 @@ func (d *download) readKind(ctx context.Context, name string, resource objects.R
 	}
 }
 
-// wantsObject reports whether an object belongs to a selected namespace or to no namespace,
-// and, if it is an Event, whether it happened in the time range. Events about Nodes are in the
-// namespace default.
+// wantsObject reports whether an object is downloaded. The object must belong to a selected namespace or to no
+// namespace. An Event must also be in the time range. Events about Nodes are in the namespace default.
 func (d *download) wantsObject(kind string, in json.RawMessage) bool {
 	of := decodeIdentity(in)
 	namespace := of.Metadata.Namespace
@@ -137,13 +135,14 @@ func (d *download) wantsObject(kind string, in json.RawMessage) bool {
 	return err != nil || !at.Before(d.Since) && (d.Until.IsZero() || !at.After(d.Until))
 }
 
-// readsNamespace reports whether objects of a namespace are read. An infrastructure namespace
-// is read even without pods, because its Events may explain why there are none.
+// readsNamespace reports whether objects in a namespace are read. An infrastructure namespace is read even if it has no
+// pods, because its Events may explain why.
 func (d *download) readsNamespace(namespace string) bool {
 	return d.selected[namespace] || d.allNamespaces && (d.All || d.Set.Namespaces.Has(namespace))
 }
 
-// identity has the names of an object and, of an Event, of the object that it describes.
+// identity contains the names in an object. If the object is an Event, it also contains the names of the object that
+// the Event is about.
 type identity struct {
 	Metadata       struct{ Name, Namespace string }
 	InvolvedObject struct{ Namespace string }
@@ -154,8 +153,8 @@ func decodeIdentity(in json.RawMessage) (of identity) {
 	return of
 }
 
-// objectFile writes a list of objects to a file, which is created for the first object. It is
-// safe for concurrent use.
+// objectFile writes a list of objects to a file. The file is created when the first object is written. It is safe for
+// concurrent use.
 type objectFile struct {
 	dir, name string
 	resource  objects.Resource

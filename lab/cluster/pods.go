@@ -38,8 +38,8 @@ func (d *download) findPods(ctx context.Context) error {
 	return nil
 }
 
-// listPods lists the pods of all namespaces if that is allowed, otherwise of the namespaces
-// that the user named or may list.
+// listPods lists the pods of all namespaces if the user may do so. Otherwise it lists the pods of each namespace that
+// the user named or may read.
 func (d *download) listPods(ctx context.Context, p *podList) error {
 	names := d.Namespaces
 	if len(names) == 0 {
@@ -67,7 +67,7 @@ func (d *download) listPods(ctx context.Context, p *podList) error {
 	return d.judgeRefused(names, refused)
 }
 
-// judgeRefused records refused namespaces. It returns an error if all were refused.
+// judgeRefused records the namespaces to which access was refused. It returns an error if access to all was refused.
 func (d *download) judgeRefused(names []string, refused map[string]error) error {
 	const rights = `{apiGroups: [""], resources: [pods], verbs: [list]}, {apiGroups: [""], resources: [pods/log], verbs: [get]}`
 	if len(d.selected) == 0 {
@@ -104,8 +104,8 @@ func nameFirst(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// candidateNamespaces returns the namespaces that are tried if pods of all cannot be listed at
-// once: all namespaces if their names may be listed, otherwise the likely ones.
+// candidateNamespaces returns the namespaces to try if the pods of all namespaces cannot be listed at once. These are
+// all namespaces if their names may be listed, and otherwise likely names.
 func (d *download) candidateNamespaces(ctx context.Context) []string {
 	var names []string
 	err := d.listObjects(ctx, objects.Resource{Path: "/api/v1/namespaces"}, "", func(in json.RawMessage) error {
@@ -164,8 +164,8 @@ type knownComponents struct {
 	trusted    *rules.Namespaces
 	components *namespaces.Components
 	selectors  []selector.Selector
-	// packs are the names of packs with a rule that selects every container. They are about the
-	// containers with such a name as a word in their name, image, app or workload.
+	// packs contains the names of packs with a rule that selects every container. Such a pack is about the containers
+	// that have the name of the pack as a word in their name, image, app or workload.
 	packs []string
 }
 
@@ -173,8 +173,8 @@ var anybody = matcher.Labels{
 	"namespace": "-", "pod": "-", "container": "-", "node_name": "-", "image": "-", "app": "-", "workload": "-",
 }
 
-// newKnown collects from a set of rules which containers they are about. It ignores selectors
-// that select every container, and rules that apply only to the infrastructure.
+// newKnown determines which containers the rules of a set are about. It ignores selectors that select every container,
+// and rules for infrastructure only.
 func newKnown(set *rules.Set) *knownComponents {
 	k := &knownComponents{trusted: set.Namespaces, components: namespaces.NewComponents()}
 	have := map[string]bool{}

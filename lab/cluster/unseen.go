@@ -23,7 +23,7 @@ type UnreadGroup struct {
 	// Reason is the reason. Rule is what a role needs to read the things; "" if no role helps.
 	Reason string `json:"why"`
 	Rule   string `json:"rule,omitempty"`
-	// Failed reports whether the things should have been read.
+	// Failed reports whether the objects should have been read, so that the result is incomplete.
 	Failed bool `json:"failed,omitempty"`
 }
 
@@ -50,11 +50,11 @@ type unreadGroups struct {
 	list []*UnreadGroup
 }
 
-// forbidden is the reason for things that the user may not read.
+// forbidden is the reason for objects that the user has no permission to read.
 const forbidden = "forbidden"
 
-// addOptional records that something was not read and that this is not an error. Things with
-// the same reason share one entry.
+// addOptional records that an object was not read, without making this an error. Objects with the same reason share one
+// entry.
 func (u *unreadGroups) addOptional(subject, name, why, rule string) {
 	u.addName(UnreadGroup{Kind: subject, Reason: why, Rule: rule}, name)
 }
@@ -63,7 +63,7 @@ func (u *unreadGroups) addFailed(subject, name, why string) {
 	u.addName(UnreadGroup{Kind: subject, Reason: why, Failed: true}, name)
 }
 
-// addRefused records that the objects of a namespace were not read; "" means all namespaces.
+// addRefused records that the objects in a namespace were not read. "" means all namespaces.
 func (u *unreadGroups) addRefused(name, namespace, rule string, err error) {
 	if kube.StatusCode(err) == http.StatusForbidden {
 		u.addOptional(name, namespace, forbidden, rule)
@@ -88,7 +88,7 @@ func (u *unreadGroups) addName(entry UnreadGroup, name string) {
 	}
 }
 
-// listUnseen returns what was not read. Entries for which a role helps come first.
+// listUnseen returns all entries. Entries for which a Role helps come first.
 func (u *unreadGroups) listUnseen() []UnreadGroup {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -103,7 +103,7 @@ func (u *unreadGroups) listUnseen() []UnreadGroup {
 	return out
 }
 
-// roleRule returns the rule that a role needs for a resource, by its name for kubectl.
+// roleRule returns the text of the rule that a Role needs for a resource. resource is the name that kubectl uses.
 func roleRule(resource, verb string) string {
 	name, group, _ := strings.Cut(resource, ".")
 	if group == "" {

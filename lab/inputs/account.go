@@ -17,21 +17,21 @@ const (
 	asDocuments = "objects"
 )
 
-// File is the outcome for one file of the input, or for one member of an archive.
+// File describes the result of reading one file, or one member of an archive.
 type File struct {
 	Name string `json:"file"` // printable name
 	// ReadAs is the way in which the file was read; "" if it was not read.
 	ReadAs string `json:"as,omitempty"`
-	// Lines is the number of lines of a log, or of Events and objects of a document. Understood
-	// is the number of lines whose format is known. Matched is the number of matches of rules.
+	// Lines is the number of lines of a log, or of Events and objects in a document. Understood is the number of lines
+	// with a known format. Matched is the number of matches of rules.
 	Lines      int64 `json:"lines"`
 	Understood int64 `json:"understood"`
 	Matched    int64 `json:"matched"`
-	// NULs is the number of NUL bytes that were left out; a node that loses power leaves blocks
-	// of them in a log. Truncated is the number of lines of which only the beginning was read.
+	// NULs is the number of NUL bytes that were omitted. A node that loses power leaves blocks of NUL bytes in a log.
+	// Truncated is the number of lines of which only the beginning was read.
 	NULs      int64 `json:"nuls,omitempty"`
 	Truncated int64 `json:"truncated,omitempty"`
-	// Problem is the reason why the file, or a part of it, was not read; "" if all was read.
+	// Problem is the reason why the file, or a part of it, was not read. It is "" if everything was read.
 	Problem string `json:"problem,omitempty"`
 	// Incomplete reports whether lines of a log may be missing because of Problem.
 	Incomplete bool `json:"incomplete,omitempty"`
@@ -39,16 +39,16 @@ type File struct {
 	arg int // index of the argument that contains the file
 }
 
-// Account records the outcome for each file of the input.
+// Account records the result of reading each file of the input.
 type Account struct {
 	Files []File
 
 	args        []string // printable arguments
-	fileOfInput []int    // index of the file for each input; -1 for lines that are made from several files
-	seen        []*tally // counts of lines by format for each input; nil if the scan counts them
+	fileOfInput []int    // for each input, the index of its file; -1 if the lines come from several files
+	seen        []*tally // for each input, its lines counted by format; nil if the scan counts them
 }
 
-// Count adds the outcomes of reading the inputs. It must be called once.
+// Count adds the results of reading the inputs. It must be called once.
 func (a *Account) Count(outcomes []replay.Outcome) {
 	for i, o := range outcomes {
 		if a.fileOfInput[i] < 0 {
@@ -68,10 +68,10 @@ func (a *Account) Count(outcomes []replay.Outcome) {
 	}
 }
 
-// tally counts the lines of an input by format; of a large input only the first ones.
+// tally counts the lines of an input by format. If the input is large, it counts only the first lines.
 type tally struct {
 	lines, understood int64
-	nuls              int64 // number of bytes that were left out
+	nuls              int64 // number of bytes that were omitted
 	exact             bool  // whether all lines were counted
 }
 
@@ -93,9 +93,8 @@ type DoubtfulInput struct {
 	Lines, Understood int64
 }
 
-// sums returns for each argument the number of lines, and of lines with a known format, in
-// files that were read in one of the given ways. A line that a rule matches counts as one with
-// a known format.
+// sums returns, for each argument, the number of lines and the number of lines with a known format. It counts only
+// files that were read in one of the ways. A line that a rule matches counts as having a known format.
 func (a *Account) sums(ways ...string) []DoubtfulInput {
 	sums := make([]DoubtfulInput, len(a.args))
 	for i := range sums {
@@ -110,12 +109,12 @@ func (a *Account) sums(ways ...string) []DoubtfulInput {
 	return sums
 }
 
-// Doubts returns the arguments of which less than nine of ten lines have a known format.
+// Doubts returns the arguments in which less than 90 % of the lines have a known format.
 func (a *Account) Doubts() []DoubtfulInput {
 	return slices.DeleteFunc(a.sums(asPodLog, asLog), func(s DoubtfulInput) bool { return s.Understood*10 >= s.Lines*9 })
 }
 
-// Notes returns sentences about what was left out of files that were read.
+// Notes returns sentences about the parts that were omitted from files.
 func (a *Account) Notes() []string {
 	var out []string
 	for _, f := range a.Files {
@@ -129,7 +128,7 @@ func (a *Account) Notes() []string {
 	return out
 }
 
-// NotUnderstood returns the arguments that have lines, but none with a known format.
+// NotUnderstood returns the arguments that have lines but no line with a known format.
 func (a *Account) NotUnderstood() (names []string) {
 	for _, s := range a.sums(asPodLog, asLog, asJournal, asDocuments) {
 		if s.Lines > 0 && s.Understood == 0 {
@@ -145,8 +144,8 @@ type SkippedFiles struct {
 	Names   []string
 }
 
-// Skipped returns the files with a problem that does not make the result incomplete. They are
-// grouped by problem, in the order in which they were found.
+// Skipped returns the files with a problem that does not make the result incomplete. The files are grouped by problem,
+// in the order in which they were found.
 func (a *Account) Skipped() []SkippedFiles {
 	var out []SkippedFiles
 	at := map[string]int{}
@@ -164,7 +163,7 @@ func (a *Account) Skipped() []SkippedFiles {
 	return out
 }
 
-// Summary returns a line about what was read.
+// Summary returns one line about the files and lines that were read.
 func (a *Account) Summary() string {
 	files := map[string]int{}
 	var lines, understood int64
@@ -199,9 +198,9 @@ func (a *Account) Summary() string {
 
 type foundInputs struct {
 	inputs []replay.Input
-	file   []int      // index of each input's file in the account
-	files  []*logFile // nil for an input that is not a file with a log
-	seen   []*tally   // nil for an input whose lines are not counted yet
+	file   []int      // for each input, the index of its file in the account
+	files  []*logFile // file of each input; nil for an input that is not a log file
+	seen   []*tally   // counts for each input; nil until its lines are counted
 }
 
 func (l *foundInputs) add(file int, log *logFile, seen *tally, in replay.Input) {
@@ -211,7 +210,7 @@ func (l *foundInputs) add(file int, log *logFile, seen *tally, in replay.Input) 
 	l.seen = append(l.seen, seen)
 }
 
-// read adds a file that is read to the account, and returns its index. name is for people.
+// read adds a readable file to the account and returns the index of the file. name is the name for people.
 func (c *collector) read(name, as string) int {
 	c.account.Files = append(c.account.Files, File{Name: name, ReadAs: as, arg: c.arg})
 	return len(c.account.Files) - 1
@@ -221,7 +220,7 @@ func (c *collector) skip(path, reason string) {
 	c.account.Files = append(c.account.Files, File{Name: c.shown(path), Problem: reason, arg: c.arg})
 }
 
-// recordLoss adds a file that should have been read to the account, and records an error.
+// recordLoss adds to the account a file that should have been read but could not be, and records an error.
 func (c *collector) recordLoss(verb, path string, err error) {
 	c.loseShown(verb, c.shown(path), err)
 }

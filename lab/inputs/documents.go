@@ -22,22 +22,22 @@ import (
 	"crowsnest/sources/objects"
 )
 
-// Limits for the parts of documents that are kept until all documents of one argument are read.
+// Limits of the data that are kept until all documents of one argument are read.
 const (
-	maxStateBytes = 64 << 20 // bytes of generated lines
+	maxStateBytes = 64 << 20 // maximum size of generated lines in bytes
 	maxObjects    = 50_000
 )
 
 const noObjects = "contains no Kubernetes objects"
 
-// hasObjects matches the beginning of a file that contains Kubernetes objects.
+// hasObjects matches the text of a file that contains Kubernetes objects.
 var hasObjects = lazyre.New(`(?m)^(?:- )?(?:apiVersion|kind|items):|"(?:apiVersion|kind|items)"\s*:`)
 
-// compactList matches a list of objects on one line. Other JSON on one line is a log line.
+// compactList matches a Kubernetes list on one line. Any other JSON on one line is a log line.
 var compactList = lazyre.New(`^\s*\{\s*"(?:kind"\s*:\s*"\w*List"|apiVersion"\s*:\s*"[^"]*"\s*,\s*"(?:items"|kind"\s*:\s*"\w*List"|metadata"\s*:\s*\{[^}]*\}\s*,\s*"items"))`)
 
-// hasDocument reports whether a file with the first bytes head contains Kubernetes objects, as
-// YAML or as JSON over several lines.
+// hasDocument reports whether a file contains Kubernetes objects, as YAML or as JSON over several lines. head contains
+// the first bytes of the file.
 func hasDocument(path string, head []byte) bool {
 	return (isYAML(path) || isDocument(head) || compactList.Match(head)) && hasObjects.Match(head)
 }
@@ -61,18 +61,18 @@ type container struct{ cluster, namespace, pod, name string }
 type pendingObject struct {
 	cluster string
 	record  *objects.RecordedObject
-	listed  time.Time // newest time in the object's file
+	listed  time.Time // newest time in the file of the object
 }
 
-// state is the information from the documents of one argument.
+// state contains the data from the documents of one argument.
 type state struct {
 	now     time.Time
-	newest  time.Time // newest time in all documents, which is taken as the time at which they were collected
+	newest  time.Time // newest time in all documents, which serves as the time at which they were collected
 	lines   map[stateKey][]stateLine
 	bytes   int
 	objects []pendingObject
 	images  map[container]string
-	dropped int // number of Events and objects beyond the limits
+	dropped int // number of Events and objects that exceed the limits and were dropped
 }
 
 func newState(now time.Time) *state {
@@ -141,7 +141,7 @@ func (s *state) add(cluster string, o documents.Object) error {
 	return nil
 }
 
-// list sets the time of the objects of one file, which begin at the index first.
+// list sets the time at which the objects of one file were listed. first is the index of the first of these objects.
 func (s *state) list(first int) {
 	var newest time.Time
 	for _, p := range s.objects[first:] {
@@ -153,7 +153,7 @@ func (s *state) list(first int) {
 	}
 }
 
-// addImage adds the image of the container that the labels name, if the documents state it.
+// addImage adds the label image of a container, if the documents contain the image.
 func (s *state) addImage(labels matcher.Labels) {
 	image := s.images[container{labels["cluster"], labels["namespace"], labels["pod"], labels["container"]}]
 	if image != "" && labels["image"] == "" {
@@ -169,9 +169,8 @@ func (s *state) line(k stateKey, l stateLine) {
 	s.lines[k] = append(s.lines[k], l)
 }
 
-// addState adds an input for each stream of Events and each view of objects in the documents of
-// an argument. It also adds image labels to the logs of that argument, whose inputs begin at
-// index from.
+// addState adds an input for each stream of Events, and for each view of objects, in the documents of an argument. It
+// also adds the label image to the logs of the argument. from is the index of the first of these logs.
 func (c *collector) addState(arg string, from int) {
 	s := c.state
 	at := cmp.Or(s.newest, s.now)
@@ -233,10 +232,10 @@ func writeLine(b *bytes.Buffer, l stateLine) error {
 	}{l.text + "\n", "stdout", l.at.UTC()})
 }
 
-// journalMagic is the beginning of a systemd journal.
+// journalMagic is the first bytes of a systemd journal file.
 const journalMagic = "LPKSHHRH"
 
-// addJournal adds an input for each unit, identifier and transport in a journal.
+// addJournal adds an input for each combination of unit, identifier and transport in a journal.
 func (c *collector) addJournal(path string) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -279,6 +278,6 @@ type journalLines struct {
 }
 
 func (l journalLines) Close() error {
-	_ = l.ReadCloser.Close() // never returns an error
+	_ = l.ReadCloser.Close() // cannot fail
 	return l.file.Close()
 }

@@ -26,27 +26,26 @@ const Stdin = "-"
 
 // Options control how logs are found.
 type Options struct {
-	// Labels are set on every input. They override the labels that its path implies.
+	// Labels are set on every input. They override the labels that the path implies.
 	Labels matcher.Labels
-	// PathLabels returns the labels that a path, such as that of a pod log, implies. It may be nil.
+	// PathLabels returns the labels that a path implies, such as the path of a pod log. It may be nil.
 	PathLabels func(path string) (matcher.Labels, bool)
-	// Name returns a name of a file or argument for people. If it is nil, the path is the name.
+	// Name returns the name of a file or argument for people. If it is nil, the path is used.
 	Name func(path string) string
-	// Stdin is the reader for the argument Stdin.
+	// Stdin is the reader for the argument "-".
 	Stdin io.Reader
-	// Unpack is a folder for the content of archives, and for copies of inputs such as standard
-	// input. The caller removes it. If it is "", archives are refused, and lines with an
-	// envelope are kept in memory.
+	// Unpack is a folder for the contents of archives, and for copies of inputs such as standard input. The caller must
+	// remove the folder. If it is "", archives are refused, and lines from which a header was removed are kept in
+	// memory.
 	Unpack string
 }
 
 const maxNamed = 20
 
-// Collect returns the logs in the arguments. An argument is a file, a folder or archive with
-// all its content, or Stdin. Besides the readable inputs, Collect may return an error that
-// names those that do not exist or cannot be read. In folders it skips kinds of files that
-// never contain logs. A growing file is read up to its size at the time of the call. The
-// account lists all files.
+// Collect returns the logs in the arguments. An argument is a file, a folder or archive with all its contents, or
+// Stdin. If some arguments do not exist or cannot be read, Collect returns the readable inputs together with an error
+// that names the others. In folders, it skips kinds of files that never contain logs. A growing file is read up to its
+// size at the time of the call. The account lists all files.
 func Collect(args []string, opt Options) ([]replay.Input, *Account, error) {
 	c := &collector{opt: opt, seed: maphash.MakeSeed(), seen: map[uint64]bool{}}
 	for _, arg := range args {
@@ -65,8 +64,8 @@ func Collect(args []string, opt Options) ([]replay.Input, *Account, error) {
 	return c.collected()
 }
 
-// Memory returns the logs in data. It treats data like the content of a file called name, and
-// creates no file. data must be plain text or gzip.
+// Memory returns the logs in data without creating a file. It treats data like the content of a file with this name.
+// data must be plain text or gzip.
 func Memory(name string, data []byte, opt Options) ([]replay.Input, *Account, error) {
 	c := &collector{opt: opt, seed: maphash.MakeSeed(), seen: map[uint64]bool{}, account: Account{args: []string{name}}, state: newState(time.Now())}
 	log := &logFile{c: c, path: name, name: c.shown(name), labelled: name, content: func() *bytes.Reader { return bytes.NewReader(data) }, size: int64(len(data)), state: c.state}
@@ -93,21 +92,20 @@ type collector struct {
 	opt      Options
 	unpacked []openArchive // archives around the current file, the innermost one last
 	logs     foundInputs
-	journals foundInputs    // inputs from journals; their labels distinguish them
-	states   []replay.Input // inputs with lines about Events and objects; their labels distinguish them
+	journals foundInputs    // inputs from journals; each has distinguishing labels
+	states   []replay.Input // inputs with lines about Events and objects; each has distinguishing labels
 	arg      int            // index of the current argument
-	state    *state         // information from the documents of the current argument
+	state    *state         // data from the documents of the current argument
 	account  Account
 	seed     maphash.Seed
 	seen     map[uint64]bool // hashes of the real paths of files that were added
-	full     bool            // whether there were more than maxFiles files
+	full     bool            // whether maxFiles was exceeded
 	errs     []error         // first errors, up to maxNamed
 	failed   int
 }
 
-// keepApart sets a distinct label on each input whose pod is unknown, if there are several,
-// because they may come from different clusters. Rotated files of the same log get the same
-// label.
+// keepApart sets a distinct label on each input with an unknown pod if there are several, because such inputs may come
+// from different clusters. Rotated files of the same log get the same label.
 func (c *collector) keepApart() {
 	var unknown []int
 	first, several := "", false
@@ -168,8 +166,8 @@ func (c *collector) add(arg string) {
 	}
 }
 
-// addPipe adds an input that can be read only once. It copies the data, so that the input can
-// be opened several times.
+// addPipe adds an input that can be read only once. It copies the content, so that the input can be opened several
+// times.
 func (c *collector) addPipe(name string, r io.Reader) {
 	path, err := spool(r, c.opt.Unpack)
 	if err != nil {
@@ -190,8 +188,8 @@ func (c *collector) addPipe(name string, r io.Reader) {
 	c.append(log, replay.Input{Name: name, Derive: log.labels, Size: log.size, Open: log.open})
 }
 
-// append adds an input that can be read several times, or an input for each container whose
-// lines it contains. log is nil if the input is not a file.
+// append adds an input that can be read several times. If the lines of the input come from several containers, it adds
+// an input for each of them. log is nil if the input is not a file.
 func (c *collector) append(log *logFile, in replay.Input) {
 	inputs, places, err := c.unwrap(&in, log)
 	as := asLog
@@ -275,8 +273,7 @@ func (c *collector) addFolder(dir string) {
 	}
 }
 
-// readFolder returns the entries of a folder in the order of their names. It returns an error
-// if there are more than most.
+// readFolder returns the entries of a folder sorted by name. It returns an error if there are more than most entries.
 func readFolder(dir string, most int) ([]fs.DirEntry, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -294,14 +291,13 @@ func readFolder(dir string, most int) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// maxFiles is the maximum number of files that are found, and of logs in them. Each of them
-// needs memory until the end.
+// maxFiles is the maximum number of files, and also of logs in them. Each needs memory until the end of the command.
 const maxFiles = 200_000
 
 var errTooMany = fmt.Errorf("there are more than %d files and logs, and the rest is not read; scan the folders that matter, one after the other", maxFiles)
 
-// found adds an entry of a folder if it is a log. It follows links to files, as in
-// /var/log/containers. A broken link is skipped, because its target was not collected.
+// found adds a file in a folder if the file is a log. It follows symbolic links to files, as in /var/log/containers. A
+// broken link is skipped, because its target was not collected.
 func (c *collector) found(path string) {
 	info, err := os.Stat(path)
 	switch {
@@ -383,8 +379,8 @@ func (c *collector) labels(path string) matcher.Labels {
 
 type openArchive struct{ dir, archive string }
 
-// shown returns a name of a file for people. For a file from an archive, it is the name of the
-// archive followed by that of the file.
+// shown returns the name of a file for people. For a file in an archive, the name of the archive precedes the name of
+// the file.
 func (c *collector) shown(path string) string {
 	for _, u := range slices.Backward(c.unpacked) {
 		if rest, ok := strings.CutPrefix(path, u.dir); ok && (rest == "" || rest[0] == filepath.Separator) {
@@ -397,8 +393,7 @@ func (c *collector) shown(path string) string {
 	return text.Printable(path)
 }
 
-// addArchive adds the content of an archive. If a part cannot be unpacked, it adds the rest and
-// records an error.
+// addArchive adds the contents of an archive. If a part cannot be unpacked, it adds the rest and records an error.
 func (c *collector) addArchive(archive string) {
 	name := c.shown(archive)
 	dir, err := c.folder(filepath.Base(archive))
@@ -435,8 +430,8 @@ func (c *collector) addArchive(archive string) {
 	}
 }
 
-// folder creates a folder for the content of an archive. Its name is that of the archive,
-// because layouts recognize folders by name.
+// folder creates a folder for the contents of an archive. The folder has the name of the archive, because layouts
+// recognize folders by name.
 func (c *collector) folder(name string) (string, error) {
 	parent, err := os.MkdirTemp(c.opt.Unpack, "archive-")
 	if err != nil {

@@ -49,8 +49,7 @@ func layoutLabels(path string) matcher.Labels {
 	return labels
 }
 
-// podOf returns the names of the namespace, pod and container in a path. A name that the path
-// does not contain is "".
+// podOf returns the namespace, pod and container in a path. A name that the path does not contain is "".
 func podOf(f []string) (ns, pod, container string, ok bool) {
 	file := f[len(f)-1]
 	if m := containerLink.FindStringSubmatch(file); m != nil {
@@ -80,8 +79,8 @@ func podOf(f []string) (ns, pod, container string, ok bool) {
 	return "", "", "", false
 }
 
-// nodeOf returns the name of the node in a path. In a bundle or an export of kind it is the
-// name of the node's folder.
+// nodeOf returns the name of the node in a path. In a bundle or an export of kind, the name of a folder is the name of
+// the node.
 func nodeOf(f []string) string {
 	if i := lastIndexOf(f, "nodes"); i >= 0 && len(f) > i+2 {
 		return strings.TrimSuffix(f[i+1], ".zip") // Harvester packs the folder of each node into a zip file
@@ -120,7 +119,8 @@ func lastIndexOf(f []string, name string) int {
 // and `.old`.
 var rotationMark = lazyre.New(`(?i)(?:(?:^|[-._])(?:previous|prev|current|old)|[-._][0-9]{4}-?[0-9]{2}-?[0-9]{2}[-0-9T:.Z]*)?(\.log|\.txt|\.out)?(?:[-._](?:previous|prev|old)|\.[0-9][-0-9T:.]*|-[0-9]{8}[-0-9T:.]*)?$`)
 
-// endsInAddress matches a name such as 10.0.0.1, whose last number does not count rotations.
+// endsInAddress matches a name that ends in an IP address, such as 10.0.0.1. The last number of the address is not a
+// rotation number.
 var endsInAddress = lazyre.New(`(?:^|[^.0-9])[0-9]+(?:\.[0-9]+){3}$`)
 
 func unrotated(path string) string {

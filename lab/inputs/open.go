@@ -22,9 +22,9 @@ import (
 	"crowsnest/replay"
 )
 
-// Limits of the buffer of one file.
+// Limits of the size of the read buffer for one file.
 const (
-	minBuffer = 1 << 10 // judge needs half of it
+	minBuffer = 1 << 10 // judge needs half of this size
 	maxBuffer = 64 << 10
 )
 
@@ -32,20 +32,21 @@ var gzipMagic = []byte{0x1f, 0x8b}
 
 type logFile struct {
 	c *collector
-	// path is used to open the file; labelled is the path that implies its labels.
+	// path is the path of the file. labelled is the path that implies the labels.
 	path, labelled string
 	name           string // name for people
 	size           int64
-	// content returns a reader of a log that is in memory; nil if the log is a file.
+	// content returns a reader for a log in memory. It is nil if the log is a file.
 	content func() *bytes.Reader
-	state   *state // state of the argument that names the file
+	state   *state // data from the documents of the argument that contains the file
 	tally   tally
-	// apart reports whether the log has no pod and there are other logs without a pod.
+	// apart reports whether the pod of the log and the pods of other logs are unknown, so that the logs need distinct
+	// labels.
 	apart bool
 }
 
-// open opens the file, limited to the size that it had. A file with size 0 is not limited,
-// because it may still have content, as in /proc.
+// open opens the file. Reading ends at the size that the file had when it was found. A file with size 0 is read to its
+// end, because it may have content, as in /proc.
 func (l *logFile) open() (io.ReadCloser, error) {
 	l.tally.nuls = 0
 	if l.content != nil {
@@ -89,12 +90,11 @@ func spool(r io.Reader, dir string) (path string, err error) {
 	return f.Name(), nil
 }
 
-// lines returns the lines of rc, and unpacks gzip. For other formats it returns an
-// *unreadableError. size is the approximate number of bytes of rc. rc is closed when the result
-// is closed, or if lines returns an error.
+// lines returns a reader for the lines of rc. It decompresses gzip. For other formats, it returns an *unreadableError.
+// size is the approximate size of rc in bytes. lines closes rc if it returns an error; otherwise closing the result
+// closes rc.
 //
-// The lines are UTF-8 without blocks of NUL bytes. The number of omitted bytes is added to
-// nuls.
+// The lines are UTF-8 without blocks of NUL bytes. The number of omitted bytes is added to nuls.
 func lines(rc io.ReadCloser, size int64, nuls *int64) (io.ReadCloser, error) {
 	br := bufio.NewReaderSize(rc, int(min(max(size, minBuffer), maxBuffer)))
 	head, err := peek(br)
@@ -121,8 +121,8 @@ func lines(rc io.ReadCloser, size int64, nuls *int64) (io.ReadCloser, error) {
 	return joined{fullReader{envelope.NewText(unpacked, head, nuls)}, rc}, nil
 }
 
-// fullReader is a reader that fills the whole buffer in each call. A decompressor returns only
-// some KiB at a time, and large blocks can be scanned while the next ones are decompressed.
+// fullReader is a reader that fills the buffer in each call if possible. A decompressor returns only a few KiB at a
+// time. Large blocks are better, because a block can be scanned while the next one is decompressed.
 type fullReader struct{ io.Reader }
 
 func (f fullReader) Read(p []byte) (n int, err error) {
@@ -148,7 +148,7 @@ type joined struct {
 	io.Closer
 }
 
-// cause returns an error without its path, for messages that already name the path.
+// cause returns an error without its path. It is for messages that already contain the path.
 func cause(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
@@ -158,14 +158,14 @@ func cause(err error) error {
 
 const minBlock = 8
 
-// headSize is the number of bytes that judge examines. It is the size of a tar header.
+// headSize is the number of bytes that judge examines. It equals the size of a tar header.
 const headSize = 512
 
 // kind is a file format that does not consist of lines of text.
 type kind struct {
 	name string
-	fix  string // what the user can do
-	// alien reports whether such files never contain logs, so that they are skipped in folders.
+	fix  string // what the user can do to read the file
+	// alien reports whether files of this kind never contain logs, so that they are skipped in folders.
 	alien bool
 }
 
@@ -195,7 +195,7 @@ func detectKind(head []byte) (kind, bool) {
 		return journalKind, true
 	case packHead.Match(head):
 		return rulePack, true
-	case foreign && (!isText || head[0] >= 0x7f || head[0] == 0), bytes.HasPrefix(head, []byte("%PDF-")): // a text may begin with MZ
+	case foreign && (!isText || head[0] >= 0x7f || head[0] == 0), bytes.HasPrefix(head, []byte("%PDF-")): // the text of a log may also begin with MZ
 		return noLog, true
 	}
 	return binary, !isText
@@ -203,8 +203,8 @@ func detectKind(head []byte) (kind, bool) {
 
 var withoutSpace = strings.NewReplacer(" ", "", "\t", "", "\r", "", "\n", "")
 
-// isDocument reports whether head begins JSON that is one value instead of one entry per line,
-// such as an array of objects, an object over several lines, or Loki's answer to a query.
+// isDocument reports whether head is the beginning of a single JSON value, such as an array of objects, an object over
+// several lines, or Loki's response to a query. It returns false for JSON with one value on each line.
 func isDocument(head []byte) bool {
 	first, rest, more := bytes.Cut(head, []byte("\n"))
 	first = bytes.TrimRight(first, " \t\r")
@@ -219,8 +219,8 @@ func isDocument(head []byte) bool {
 	return false
 }
 
-// isBinary reports whether head contains bytes that text does not contain. It ignores blocks of
-// NUL bytes, because a power failure can leave them, and a few bytes of another character set.
+// isBinary reports whether head contains bytes that do not occur in text. It ignores blocks of NUL bytes, because a
+// power failure can leave them. It also ignores a few bytes of another character set.
 func isBinary(head []byte) bool {
 	head = bytes.Trim(head, "\x00")
 	for part := range bytes.SplitSeq(head, make([]byte, minBlock)) {

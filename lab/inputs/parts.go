@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// maxParts is the maximum number of places in one input.
+	// maxParts is the maximum number of containers and other origins of lines in one input.
 	maxParts = 20_000
-	// maxBuffered is the maximum size of the lines of all places that are not written yet, and
-	// maxPart that of the lines of one place.
+	// maxBuffered is the maximum size in bytes of all lines that are not written yet. maxPart is the maximum size for
+	// one origin.
 	maxBuffered = 16 << 20
 	maxPart     = 256 << 10
 )
 
-// parts store the lines of one input separated by place, in memory or in one temporary file. In
-// the file, each place has chunks of whole lines.
+// parts stores the lines of one input separately for each origin, in memory or in one temporary file. In the file, each
+// origin has chunks of whole lines.
 type parts struct {
-	dir      string // folder of the temporary file; "" for memory
+	dir      string // folder of the temporary file; "" means that lines are stored in memory
 	file     *os.File
 	size     int64
 	buffered int
@@ -41,7 +41,7 @@ type part struct {
 	lines             int64
 	understood        int64
 	last              time.Time
-	forward, backward int // number of steps forward and backward between the times of consecutive lines
+	forward, backward int // number of pairs of consecutive lines whose times increase, and whose times decrease
 }
 
 type chunk struct {
@@ -51,7 +51,7 @@ type chunk struct {
 
 func newParts(dir string) *parts { return &parts{dir: dir, byPlace: map[*envelope.Place]*part{}} }
 
-// add adds a line in the CRI format, or unchanged if its time is unknown.
+// add adds a line. The line is stored in the CRI format, or unchanged if its time is unknown.
 func (ps *parts) add(l envelope.Line) {
 	if ps.err != nil {
 		return
@@ -93,8 +93,8 @@ func (ps *parts) add(l envelope.Line) {
 	}
 }
 
-// appendLine appends a line in the CRI format, or without an envelope if its time is unknown.
-// The tag of the format says whether the line continues the record before it.
+// appendLine appends a line in the CRI format, or the plain text if the time of the line is unknown. The tag of the
+// format says whether the line continues the previous record.
 func appendLine(b []byte, l envelope.Line) []byte {
 	if !l.Time.IsZero() {
 		stream, tag := " stdout ", "F "
@@ -137,7 +137,7 @@ func (ps *parts) flush(p *part) {
 	}
 }
 
-// close ends the adding of lines. Only then can open be called.
+// close must be called after the last add and before the first open.
 func (ps *parts) close() error {
 	if ps.file != nil {
 		for _, p := range ps.list {
@@ -149,8 +149,8 @@ func (ps *parts) close() error {
 	return ps.err
 }
 
-// open returns the lines of a place in ascending order of time. They may have to be reversed,
-// because exports often begin with the newest line.
+// open returns the lines of one origin ordered by time. It reverses the lines if necessary, because exports often begin
+// with the newest line.
 func (ps *parts) open(p *part) (io.ReadCloser, error) {
 	r := &partReader{backwards: p.backward > p.forward, chunks: slices.Clone(p.chunks), ready: p.buf}
 	if r.backwards {
@@ -168,7 +168,7 @@ func (ps *parts) open(p *part) (io.ReadCloser, error) {
 	return r, nil
 }
 
-// partReader reads the chunks of one place.
+// partReader reads the chunks of one origin.
 type partReader struct {
 	backwards bool
 	file      *os.File // nil if the lines are in memory
@@ -204,7 +204,7 @@ func (r *partReader) Close() error {
 	return r.file.Close()
 }
 
-// reverse returns records in reverse order. Lines that continue a record stay behind it.
+// reverse returns records in reverse order. Lines that continue a record stay after the first line of the record.
 func reverse(b []byte) []byte {
 	var starts []int
 	at := 0
@@ -223,7 +223,7 @@ func reverse(b []byte) []byte {
 	return out
 }
 
-// continues reports whether a line continues the record before it.
+// continues reports whether a line continues the previous record.
 func continues(line []byte) bool {
 	const stamp = len("2025-11-20T10:00:00.000000000Z stdout ")
 	return len(line) < stamp || line[29] != 'Z' || line[10] != 'T' || bytes.HasPrefix(line[stamp:], []byte(continued))

@@ -14,7 +14,7 @@ import (
 	"crowsnest/replay"
 )
 
-// Limits of the beginning of an input that is searched for an envelope.
+// Limits of the part at the beginning of an input from which the log headers of other tools are determined.
 const (
 	probeSize   = 256 << 10
 	decodeBlock = 64 << 10
@@ -27,17 +27,17 @@ type probeResult struct {
 	until   time.Time // value for Until of the input; zero if no line states a year
 }
 
-// oldest is a time before all logs of Kubernetes. An earlier time comes from a clock that was
-// not set, or from a tool that packs files without their times.
+// oldest is a time before Kubernetes wrote logs. An earlier timestamp comes from a clock that was not set, or from a
+// tool that packs files without their times.
 var oldest = time.Date(2014, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// laterLines is how long after a line that states its year lines without a year may be. Lines
-// before it may then be up to two months older.
+// laterLines is the maximum time by which lines without a year may follow a line with a year. Lines before that line
+// may then be up to two months older than it.
 const laterLines = 300 * 24 * time.Hour
 
-// look decodes the beginning of an input. whole reports whether this was all of it.
+// look decodes the beginning of an input. whole reports whether the input ends within this part.
 func look(r io.Reader) (p probeResult, whole bool, err error) {
-	var newest time.Time // newest time of a line that states its year; lines without a year get one long ago here
+	var newest time.Time // newest time of a line with a year; here lines without a year get a time long ago
 	d := envelope.New(time.Time{}, func(l envelope.Line) {
 		t := l.Time
 		if t.Before(oldest) {
@@ -56,7 +56,7 @@ func look(r io.Reader) (p probeResult, whole bool, err error) {
 		err = nil
 	}
 	buf = buf[:n]
-	long := false // whether the first line is longer than what was read
+	long := false // whether the first line is longer than the part that was read
 	if !whole {
 		buf = buf[:bytes.LastIndexByte(buf, '\n')+1]
 		if len(buf) == 0 {
@@ -91,9 +91,9 @@ func allBare(b []byte) bool {
 	return n > 0
 }
 
-// unwrap returns an input for each container whose lines the input in contains, if they have an
-// envelope. Otherwise it returns none. It lowers in.Until to the time that the first lines
-// state. The state of file provides the images of the containers.
+// unwrap splits an input whose lines have headers of another tool into one input for each container. It returns no
+// inputs if the lines have no such headers. It lowers in.Until to the time that the first lines state. The state of
+// file provides the images of the containers.
 func (c *collector) unwrap(in *replay.Input, file *logFile) ([]replay.Input, []*part, error) {
 	rc, err := in.Open()
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *collector) unwrap(in *replay.Input, file *logFile) ([]replay.Input, []*
 	}
 	defer rc.Close()
 	head := make([]byte, headSize)
-	n, _ := io.ReadFull(rc, head) // an error is returned again by the next read
+	n, _ := io.ReadFull(rc, head) // the next read returns the error again
 	p, whole, err := look(io.MultiReader(bytes.NewReader(head[:n]), rc))
 	if err != nil {
 		return nil, nil, nil //nolint:nilerr // the reader of the input reports this error
@@ -130,7 +130,7 @@ func (c *collector) decode(in replay.Input, r io.Reader) ([]replay.Input, []*par
 	var emit = ps.add
 	known := labels["pod"] != "" && labels["container"] != ""
 	if known {
-		// The path states the origin of the lines, and is more reliable than the lines.
+		// The path states the origin of the lines and is more reliable than the headers of the lines.
 		nowhere := new(envelope.Place)
 		emit = func(l envelope.Line) {
 			l.Place = nowhere
@@ -177,7 +177,7 @@ func (c *collector) partInput(in replay.Input, ps *parts, p *part, several bool)
 	return replay.Input{Name: name, Labels: in.Labels, Derive: derive, Size: p.size + int64(len(p.buf)), Until: in.Until, Open: func() (io.ReadCloser, error) { return ps.open(p) }}
 }
 
-// SetPlace adds the labels of a place to those of a log. name is for places that are no pods.
+// SetPlace adds the labels of the origin p to the labels of a log. name is used for an origin that is not a pod.
 func SetPlace(labels matcher.Labels, p *envelope.Place, name string) {
 	host := "node_name"
 	if p.Unit != "" || p.Identifier != "" || p.Transport != "" {
@@ -196,7 +196,7 @@ func SetPlace(labels matcher.Labels, p *envelope.Place, name string) {
 	}
 }
 
-// NameOf returns a short name of a place; "" if the place is unknown.
+// NameOf returns a short name of an origin. It returns "" if the origin is unknown.
 func NameOf(p *envelope.Place) string {
 	if p.Pod != "" && p.Container != "" {
 		return p.Pod + "/" + p.Container
@@ -204,7 +204,7 @@ func NameOf(p *envelope.Place) string {
 	return cmp.Or(p.Pod, p.Unit, p.Container, p.Identifier, p.Transport, p.Name, p.Namespace)
 }
 
-// checkDocument returns an error if a file is a JSON document without log lines.
+// checkDocument returns an error if a file is a JSON document that contains no log lines.
 func checkDocument(f io.ReaderAt, size int64) error {
 	p, whole, err := look(envelope.NewText(io.NewSectionReader(f, 0, size), nil, new(int64)))
 	if err != nil || p.wrapped || !whole {
@@ -213,13 +213,13 @@ func checkDocument(f io.ReaderAt, size int64) error {
 	return &unreadableError{documentKind}
 }
 
-// LabelsOf returns the labels of a log that is followed, from its path and the options.
+// LabelsOf returns the labels of a log that is followed, according to its path and the options.
 func LabelsOf(path string, opt Options) matcher.Labels {
 	return (&collector{opt: opt}).labels(path)
 }
 
-// Problem returns the reason why a file cannot be followed; "" if it consists of lines of text.
-// head are the first bytes of the file.
+// Problem returns the reason why a file cannot be followed. It returns "" if the file consists of lines of text. head
+// contains the first bytes of the file.
 func Problem(name string, head []byte) string {
 	if isYAML(name) {
 		return "is YAML, not a log"
@@ -233,20 +233,20 @@ func Problem(name string, head []byte) string {
 	return ""
 }
 
-// Unwrapper removes the envelope from the lines of a log that is followed. It is not safe for
-// concurrent use.
+// Unwrapper removes the headers of other tools from the lines of a log that is followed. It is not safe for concurrent
+// use.
 type Unwrapper struct {
 	decoder *envelope.Decoder
 	out     []Unwrapped
 }
 
-// Unwrapped are lines from one place. They are in the CRI format if their time is known.
+// Unwrapped contains lines of one origin. They are in the CRI format if their times are known.
 type Unwrapped struct {
 	Place *envelope.Place
 	Lines []byte
 }
 
-// NewUnwrapper returns an unwrapper for one log. now gives the year of times without one.
+// NewUnwrapper returns an unwrapper for one log. now determines the year of timestamps without a year.
 func NewUnwrapper(now time.Time) *Unwrapper {
 	u := &Unwrapper{}
 	u.decoder = envelope.New(now, u.add)
@@ -269,7 +269,7 @@ func (u *Unwrapper) Lines(block []byte) []Unwrapped {
 	return u.out
 }
 
-// End returns the lines that were kept. Lines must not be called after it.
+// End returns the remaining lines. Lines must not be called after End.
 func (u *Unwrapper) End() []Unwrapped {
 	u.out = nil
 	u.decoder.Close()

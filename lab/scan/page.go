@@ -16,10 +16,10 @@ import (
 	"crowsnest/web"
 )
 
-// Limits of the lists on a page.
+// Limits of the lists on the page Scan.
 const (
-	maxListed    = 20 // number of rules with alerts, and of rules with findings
-	maxElsewhere = 10 // number of further failures of a rule
+	maxListed    = 20 // maximum number of rules with alerts, and of rules with findings
+	maxElsewhere = 10 // maximum number of further failures of a rule
 )
 
 // ForPage scans a log for the page Scan of the daemon. It is safe for concurrent use.
@@ -59,8 +59,7 @@ func ForPage(log string, labels matcher.Labels, set *rules.Set, hide *redact.Red
 	return out, nil
 }
 
-// addFailure adds a failure to a list in which each rule occurs once. It returns how many
-// failures it left out.
+// addFailure adds a failure to a list that contains each rule once. It returns the number of omitted failures.
 func addFailure(list *[]web.ScanFailure, one web.ScanFailure) (omitted int) {
 	same := slices.IndexFunc(*list, func(o web.ScanFailure) bool {
 		return o.Rule == one.Rule && o.State == one.State && o.Reason == one.Reason

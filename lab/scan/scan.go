@@ -1,5 +1,5 @@
-// Package scan finds in recorded logs the alerts, the failures that a rule describes without
-// certainty, and the errors that no rule describes.
+// Package scan finds failures in recorded logs. These are alerts, failures that a rule describes but that are not
+// certain, and errors that no rule describes.
 package scan
 
 import (
@@ -20,23 +20,22 @@ import (
 
 const maxUnknown = 5
 
-// shortLog is the duration below which errors cannot be judged by how long they last.
+// shortLog is the duration of a log below which the persistence of errors cannot be judged.
 const shortLog = 10 * time.Minute
 
 // Result is the result of a scan of recorded logs.
 type Result struct {
-	replay.Report                           // report, including the findings
+	replay.Report                           // report of the replay, including the uncertain failures
 	Unknown       []sentinel.UnknownFailure // failures that no rule describes, the most likely first
-	OmittedErrors int                       // number of errors that no rule describes and that are not listed
+	OmittedErrors int                       // number of unlisted errors that no rule describes
 }
 
-// Run reads the inputs and runs the engine over them, like replay.Scan. It sets Findings and
-// OnComplaints of the options. The error names inputs that could not be read; the result covers
-// the others.
+// Run reads the inputs and runs the rules over them, like replay.Scan. It overwrites Findings and OnComplaints in the
+// options. If some inputs cannot be read, the error names them, and the result covers the others.
 func Run(target replay.Target, inputs []replay.Input, opt replay.ScanOptions) (Result, error) {
 	opt.Findings = true
 	unknown := sentinel.New(sentinel.Config{Redactor: opt.Redactor, Identity: append([]string{replay.FileLabel}, rules.DefaultIdentity...), Unlabelled: true})
-	var untimed atomic.Bool // whether an error line states no time
+	var untimed atomic.Bool // whether some line with an error has no timestamp
 	opt.OnComplaints = func(stream *matcher.Stream, lines []matcher.Complaint) {
 		last := lines[0].Time
 		for i := range lines {
@@ -67,10 +66,10 @@ func Run(target replay.Target, inputs []replay.Input, opt replay.ScanOptions) (R
 	return out, err
 }
 
-// whyFew is the reason for a failure whose rule requires many more lines.
+// whyFew is the reason of an unknown failure whose rule requires many more lines than occurred.
 const whyFew = "few"
 
-// fewComplaint returns an unknown failure for lines that are too few for a rule.
+// fewComplaint returns an unknown failure for lines that match a rule but are too few for it.
 func fewComplaint(f *replay.Finding, red *redact.Redactor) sentinel.UnknownFailure {
 	x := &f.Episode
 	return sentinel.UnknownFailure{
@@ -79,8 +78,8 @@ func fewComplaint(f *replay.Finding, red *redact.Redactor) sentinel.UnknownFailu
 	}
 }
 
-// recordedUnknown returns the failures that no alert of a rule reports. It requires less
-// evidence if the log is short or has no alerts.
+// recordedUnknown returns the unmatched errors that count as failures. further is the number of the other unmatched
+// errors. It requires less evidence if the log is short or has no alerts.
 func recordedUnknown(s *sentinel.Sentinel, r *replay.Report) (listed []sentinel.UnknownFailure, further int) {
 	var reported []episodes.Episode
 	for i := range r.Alerts {
@@ -98,7 +97,7 @@ func recordedUnknown(s *sentinel.Sentinel, r *replay.Report) (listed []sentinel.
 	return slices.DeleteFunc(listed, func(u sentinel.UnknownFailure) bool { return isUntrusted(&u, r) }), further
 }
 
-// isUntrusted reports whether a rule describes the failure u but does not trust its namespace.
+// isUntrusted reports whether a rule describes the failure u but does not trust the namespace of u.
 func isUntrusted(u *sentinel.UnknownFailure, r *replay.Report) bool {
 	return slices.ContainsFunc(r.Findings, func(f replay.Finding) bool {
 		return f.Doubt == replay.Untrusted && slices.ContainsFunc(append([]episodes.Episode{f.Episode}, f.OtherFailures...), func(e episodes.Episode) bool {
@@ -111,8 +110,8 @@ func sameWords(a, b redact.Text) bool {
 	return slices.Equal(strings.Fields(string(a)), strings.Fields(string(b)))
 }
 
-// Sentence returns what is known besides the alerts. It returns "" if no line matched a rule
-// and no line reports an unknown failure.
+// Sentence returns a sentence about the result besides the alerts. It returns "" if no line matched a rule and no line
+// reports an unknown failure.
 func (r *Result) Sentence() string {
 	var parts []string
 	assumed := 0

@@ -1,5 +1,5 @@
-// Package sourcecheck compares the texts of rules with the source code of the components that
-// write these texts. It finds texts that a release has changed.
+// Package sourcecheck compares the texts in rules with the source code of the components that log these texts. It finds
+// texts that a release has changed.
 package sourcecheck
 
 import (
@@ -14,11 +14,11 @@ import (
 	"crowsnest/rules/components"
 )
 
-// State says whether the sources contain a text wholly, in part or not at all.
+// State says whether the source code contains a text completely, partly or not at all.
 type State string
 
-// States of a text. Elsewhere means that the sources do not contain the text, but that its rule
-// names further components which may write it.
+// States of a text. Elsewhere means that the source code does not contain the text, but that the rule names further
+// components that may log it.
 const (
 	Found     State = "found"
 	InPart    State = "in part"
@@ -33,14 +33,14 @@ type Answer struct {
 	File  string `json:"file"` // file that contains the rule
 	Line  int    `json:"line"`
 	Part  string `json:"part"` // match, clear, unless, or a step of a sequence
-	// Lost reports whether no line can satisfy the part any more. If it is false, the text is
-	// one of several alternatives in "any".
+	// Lost reports whether no line can match the part of the rule any more. It is false if the text is one of several
+	// alternatives in "any".
 	Lost bool   `json:"lost"`
 	Text string `json:"text"`
-	// Missing are the parts of the text that the sources do not contain, or not completely.
+	// Missing contains the parts of the text that the source code does not contain completely.
 	Missing []string `json:"missing,omitempty"`
-	// Source is FILE:LINE of the literal that contains most of the text. If the text was not
-	// found, it is the most similar literal. SourceText is that literal, with "..." for values.
+	// Source is FILE:LINE of the literal that contains most of the text. If the text was not found, it is the position
+	// of the most similar literal. SourceText is this literal, with "..." in place of values.
 	Source     string `json:"source,omitempty"`
 	SourceText string `json:"source_text,omitempty"`
 }
@@ -51,19 +51,19 @@ type Message struct {
 	Source string `json:"source"`
 }
 
-// Result is the comparison of the rules of one component with its sources.
+// Result is the comparison of the rules for one component with the source code of the component.
 type Result struct {
 	Component string   `json:"component"`
 	Rules     int      `json:"rules"` // number of rules that name the component in `verified`
 	Literals  int      `json:"literals"`
 	Answers   []Answer `json:"texts"`
-	// New are messages that no rule matches and that the component's page in the coverage
-	// folder does not mention. Page is that page; "" if there is none.
+	// New contains the messages that no rule matches and that the coverage page of the component does not mention. Page
+	// is the path of the coverage page, or "" if there is none.
 	New  []Message `json:"new"`
 	Page string    `json:"page,omitempty"`
 }
 
-// Count returns the number of texts in a state.
+// Count returns the number of texts in state s.
 func (r *Result) Count(s State) (n int) {
 	for _, a := range r.Answers {
 		if a.State == s {
@@ -73,7 +73,7 @@ func (r *Result) Count(s State) (n int) {
 	return n
 }
 
-// Check searches in the sources of c for the texts of the rules that were verified against c.
+// Check searches the source code of c for the texts of the rules that were verified against c.
 func Check(set *rules.Set, c components.Component, trees []Tree, coverage string) (*Result, error) {
 	x := newIndex()
 	for _, t := range trees {
@@ -116,8 +116,8 @@ func (x *index) hasTexts(m *rules.Matcher) bool {
 	return len(m.Any) == 0 || slices.ContainsFunc(m.Any, func(m rules.Matcher) bool { return x.hasTexts(&m) })
 }
 
-// judgeText returns the result for the variant of a text of which the sources contain most. The
-// text is gone if more than half of it is missing.
+// judgeText returns the result for the variant of a text of which the source code contains the largest part. The text
+// is gone if more than half of it is missing.
 func (x *index) judgeText(t text) Answer {
 	a := Answer{Alert: t.rule.Alert, File: t.rule.File, Line: t.rule.Line, Part: t.part}
 	at := -1

@@ -10,10 +10,10 @@ import (
 
 type index struct {
 	literals []literal
-	words    map[string]bool // identifiers, and words of literals
-	wordText string          // all words, each between spaces
-	// all contains the texts of all literals, each after \x01. starts are the positions in all
-	// where they begin. lower is all in lower case.
+	words    map[string]bool // identifiers and words of literals
+	wordText string          // all words, separated by spaces
+	// all contains the texts of all literals, each preceded by \x01. starts contains the positions in all where the
+	// literals begin. lower is all in lower case.
 	all, lower string
 	starts     []int
 	// pieces maps each text between two values in a literal to the first such literal. Texts
@@ -22,7 +22,7 @@ type index struct {
 	forward, backward []string // sorted pieces, and sorted reversed pieces
 }
 
-// newIndex returns an index that already contains what logging frameworks add to lines.
+// newIndex returns an index that already contains the texts that logging frameworks add to lines.
 func newIndex() *index {
 	x := &index{words: map[string]bool{}}
 	for _, w := range strings.Fields("level msg err error info warning warn fatal debug time ts caller logger severity") {
@@ -37,7 +37,7 @@ func (x *index) addLiteral(l literal) {
 	}
 }
 
-// prepareSearch prepares the index for searching, after the last literal was added.
+// prepareSearch prepares the index for searching. It must be called after the last literal was added.
 func (x *index) prepareSearch() {
 	var b strings.Builder
 	x.pieces = map[string]int{}
@@ -84,12 +84,12 @@ func (x *index) findText(t run) foundText {
 	return x.joinPieces(t.text)
 }
 
-// cover is the best way to compose the text up to a position, at which pieces end, from pieces.
+// cover is the best way to compose the text up to a position from pieces that end there.
 type cover struct {
 	known bool
-	// lost is the number of letters that no literal contains. loose is the number of letters
-	// that only single words of the sources contain. best is the highest number of letters in
-	// one firm piece, which is in the literal at. from and to are the ends of the last piece.
+	// lost is the number of letters that no literal contains. loose is the number of letters that the source code
+	// contains only as single words. best is the largest number of letters in one distinctive piece, which is in the
+	// literal at. from and to are the start and the end of the last piece.
 	lost, loose, best, at int
 	from, to              int
 }
@@ -101,20 +101,19 @@ func (c cover) isCheaper(d cover) bool {
 	return c.loose < d.loose
 }
 
-// minDistinctive is the minimum number of letters with which several words are distinctive.
+// minDistinctive is the minimum number of letters with which several consecutive words are distinctive.
 const minDistinctive = 9
 
-// isFirm reports whether a piece is distinctive. It must have several words, or be all of a
-// literal that is joined to others only by punctuation.
+// isFirm reports whether a piece is distinctive. It must have several words, or be a whole literal that is joined to
+// others only by punctuation.
 func isFirm(text string, start, end int, whole bool) bool {
 	size := countLetters(text[start:end])
 	apart := (start == 0 || text[start-1] != ' ') && (end == len(text) || text[end] != ' ')
 	return size >= minDistinctive && strings.Contains(text[start:end], " ") || size >= 6 && whole && apart
 }
 
-// mayJoin reports whether a program may write the piece from start to end after the last piece
-// of c. It may if both are in one literal with a value between them, or if something like ": "
-// joins them.
+// mayJoin reports whether a program may write the piece from start to end after the last piece of c. This is the case
+// if both are in one literal with a value between them, or if something like ": " joins them.
 func (x *index) mayJoin(text string, c cover, start, end int) bool {
 	return strings.ContainsAny(text[c.to:start], ":;,=()[]{}\"'|") ||
 		strings.Contains(x.all, text[c.from:c.to]+" "+anything+" "+text[start:end])
@@ -174,7 +173,7 @@ func (x *index) joinPieces(text string) foundText {
 		step(end, -1, x.hasWord(text[i:end], i == 0, end == n), false)
 		for j := i + 1; j <= n; j++ {
 			if j < n && j < end {
-				continue // pieces end only where words end
+				continue // pieces may end only at the end of a word
 			}
 			if p, ok := x.pieces[text[i:j]]; ok {
 				step(j, p, true, true)
@@ -196,7 +195,8 @@ func (x *index) joinPieces(text string) foundText {
 	return foundText{Gone, -1}
 }
 
-// firstWithPrefix returns the first sorted text that begins with the whole words, or "".
+// firstWithPrefix returns the first of the sorted strings that begins with the words, or "". The last word must be
+// complete.
 func firstWithPrefix(sorted []string, words string) string {
 	i, _ := slices.BinarySearch(sorted, words)
 	for ; i < len(sorted) && strings.HasPrefix(sorted[i], words); i++ {
@@ -207,8 +207,8 @@ func firstWithPrefix(sorted []string, words string) string {
 	return ""
 }
 
-// nearestLiteral returns the literal that has most words in common with the text; rare words
-// count more. It returns -1 if no literal has half of the words.
+// nearestLiteral returns the literal that has the most words in common with the text. Rare words count more. It returns
+// -1 if no literal has at least half of the words.
 func (x *index) nearestLiteral(text string) int {
 	words := word.FindAllString(strings.ToLower(text), -1)
 	letters := len(strings.Join(words, ""))
@@ -232,8 +232,8 @@ func (x *index) nearestLiteral(text string) int {
 	return best
 }
 
-// hasWord reports whether the sources contain a word. first and last say whether the word is at
-// an end of a text, where it may be cut off.
+// hasWord reports whether the source code contains a word. first and last say whether the word is at the start or the
+// end of a text, where it may be incomplete.
 func (x *index) hasWord(w string, first, last bool) bool {
 	if !first && !last || x.words[w] {
 		return x.words[w]

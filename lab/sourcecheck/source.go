@@ -22,7 +22,7 @@ import (
 	"crowsnest/rules/components"
 )
 
-// Tree is a checkout of a repository, or a revision in a Git repository.
+// Tree is the source code of a component: a folder, or a revision in a Git repository.
 type Tree struct {
 	Dir string
 	// Revision is a tag, branch or commit of the Git repository in Dir. If it is "", the files
@@ -30,15 +30,15 @@ type Tree struct {
 	Revision string
 }
 
-// maxFileBytes is the maximum size of files that are read. Larger files are generated.
+// maxFileBytes is the maximum size of files that are read. Larger files are generated code.
 const maxFileBytes = 4 << 20
 
-// otherFolders match folders without texts of a running component.
+// otherFolders matches folders whose texts a running component does not log, such as tests.
 var otherFolders = regexp.MustCompile(`(^|/)(\.git|\.github|vendor|third_party|node_modules|test|tests|testing|testdata|e2e|testutils?|hack|examples?|docs?|mocks?|fakes?|crds?|contrib|benchmarks?|CHANGELOG)/`)
 
 var otherFiles = regexp.MustCompile(`(_test\.go|\.pb(\.gw)?\.go|/zz_generated[^/]*|/bindata\.go|_mock\.go)$`)
 
-// readFiles calls use with each file of a tree that may contain texts of c, ordered by name.
+// readFiles calls use with each file of a tree that may contain texts of c. The files are ordered by name.
 func (t Tree) readFiles(c components.Component, use func(name string, data []byte)) error {
 	paths, err := t.componentPaths(c)
 	if err != nil {
@@ -105,9 +105,8 @@ func (t Tree) gitCommand(args ...string) *exec.Cmd {
 	return exec.Command("git", append([]string{"-C", t.Dir}, args...)...)
 }
 
-// componentPaths returns the folders of the component that the tree contains. It returns none
-// if the whole tree is to be read, because the component has no paths, or because the
-// repository is a library.
+// componentPaths returns the folders of the component in the tree. It returns none if the whole tree must be read,
+// because the component has no paths or the repository is a library.
 func (t Tree) componentPaths(c components.Component) ([]string, error) {
 	var found, repos []string
 	for _, s := range c.Sources {
@@ -134,15 +133,15 @@ func (t Tree) hasFile(name string) bool {
 
 func (t Tree) name() string { return strings.TrimSuffix(t.Dir+"@"+t.Revision, "@") }
 
-// anything is the placeholder in a literal for a value that the program inserts: that of a verb
-// such as %s, or of a variable between joined texts.
+// anything is a placeholder in a literal for a value that the program inserts at run time, by a verb such as %s or by a
+// variable between joined strings.
 const anything = "\x00"
 
 type literal struct {
-	text string // text with a placeholder for each value
+	text string // text in which anything stands for each value
 	file string
 	line int
-	// failure reports whether the text is that of a log call of level error, or wraps an error.
+	// failure reports whether the text belongs to a log call with level error, or wraps an error.
 	failure bool
 }
 
@@ -158,9 +157,9 @@ func withoutVerbs(text string) string {
 	return strings.ReplaceAll(verb.ReplaceAllString(text, anything), "\x02", "%")
 }
 
-// addFile adds the literals of a file. The extension of name determines the language.
+// addFile adds the literals of a file. The extension of name determines the programming language.
 func (x *index) addFile(name string, data []byte) {
-	x.addLiteral(literal{text: path.Base(name), file: name, line: 1}) // klog writes the name of the file
+	x.addLiteral(literal{text: path.Base(name), file: name, line: 1}) // added, because klog logs the name of the source file
 	switch ext := path.Ext(name); {
 	case ext == ".go":
 		x.addGo(name, data)
@@ -182,8 +181,8 @@ func (x *index) addLines(name, data string) {
 	}
 }
 
-// addQuoted adds texts in quotes. It joins two texts with only white space or the name of a
-// macro between them.
+// addQuoted adds all quoted strings. It joins two strings that are separated only by white space or the name of a
+// macro.
 func (x *index) addQuoted(name, data string) {
 	var now literal
 	end := 0
@@ -211,7 +210,7 @@ func (x *index) addQuoted(name, data string) {
 
 var macro = regexp.MustCompile(`^[A-Z][A-Za-z0-9_]*$`)
 
-// addGo adds the string literals of a Go file. It joins literals with + between them.
+// addGo adds the string literals of a Go file. It joins literals that are connected by +.
 func (x *index) addGo(name string, data []byte) {
 	files := token.NewFileSet()
 	file, _ := parser.ParseFile(files, name, data, parser.SkipObjectResolution)
@@ -259,7 +258,7 @@ func addWords(words map[string]bool, e ast.Expr) {
 	})
 }
 
-// literalText returns the text of a literal or of joined literals. ok is false for others.
+// literalText returns the text of a string literal, or of joined literals. ok is false for other expressions.
 func literalText(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -285,8 +284,8 @@ func literalText(e ast.Expr) (string, bool) {
 
 var failureCall = regexp.MustCompile(`^(Error|Fatal)(f|ln|S|w|Depth|Context)?$|^Wrapf?$`)
 
-// failureText returns the argument of a call that is the text of a log line of level error or
-// of a wrapped error; nil for other calls.
+// failureText returns the argument of a call that is the text of an error log line or of a wrapped error. It returns
+// nil for other calls.
 func failureText(call *ast.CallExpr) ast.Expr {
 	f, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || !failureCall.MatchString(f.Sel.Name) {

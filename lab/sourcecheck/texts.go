@@ -23,10 +23,10 @@ type run struct {
 type text struct {
 	rule *rules.Rule
 	part string // match, clear, unless, or a step of a sequence
-	// own reports whether crowsnest itself writes the lines (they describe the states of
-	// objects). Only the values in such lines come from the component.
+	// own reports whether crowsnest itself writes the lines, which describe the states of objects. In such lines, only
+	// the values come from the component.
 	own bool
-	// variants are alternatives. For each, a line must contain all runs.
+	// variants contains the alternatives of the text. A line must contain all runs of at least one of them.
 	variants [][]run
 }
 
@@ -34,7 +34,7 @@ type text struct {
 type part struct {
 	name    string
 	matcher *rules.Matcher
-	own     bool // see text.own
+	own     bool // like text.own
 }
 
 func ruleParts(r *rules.Rule) (out []part) {
@@ -54,16 +54,16 @@ func ruleParts(r *rules.Rule) (out []part) {
 	return out
 }
 
-// isOwn reports whether a selector accepts only lines of crowsnest, with the label component.
+// isOwn reports whether a selector requires the label component, which only lines that crowsnest writes have.
 func isOwn(from rules.Selector) bool {
 	return slices.ContainsFunc(from.Matchers(), func(m selector.Matcher) bool { return m.Name == "component" && !m.Matches("") })
 }
 
-// ownField matches a field of a line of crowsnest, including values from the component.
+// ownField matches a field of a line that crowsnest writes, with a value that may come from the component.
 var ownField = regexp.MustCompile(`\b(?:(?:reason|type|phase|message)=(?:"([^"\x00]*)|([^"\s\x00]+))|\w+=(?:"[^"\x00]*|[^"\s\x00]+))`)
 
-// sourceValues returns the values of such a line's run that come from the component. If the run
-// has no fields, it returns the run.
+// sourceValues returns the values in a run that come from the component. If the run contains no fields, it returns the
+// run itself.
 func sourceValues(r run) (out []run) {
 	all := ownField.FindAllStringSubmatch(r.text, -1)
 	if len(all) == 0 {
@@ -75,7 +75,7 @@ func sourceValues(r run) (out []run) {
 	return out
 }
 
-// ruleTexts returns the texts of a rule, except for those that lines must not contain.
+// ruleTexts returns the texts of a rule. It omits the texts that lines must not contain.
 func ruleTexts(r *rules.Rule) (out []text) {
 	for _, p := range ruleParts(r) {
 		out = collectTexts(out, text{rule: r, part: p.name, own: p.own}, p.matcher)
@@ -135,13 +135,13 @@ func splitRuns(text string, fold bool) (out []run) {
 	return out
 }
 
-// maxVariants limits the variants of an expression. Further ones count as anything.
+// maxVariants is the maximum number of variants of an expression. Further variants are treated as unknown text.
 const maxVariants = 64
 
 func runsOfRegex(expr string) (out [][]run) {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
-		return nil // cannot happen, because the rule was compiled from it
+		return nil // cannot happen, because the rule was compiled from the expression
 	}
 	fold := re.Flags&syntax.FoldCase != 0 || strings.Contains(expr, "(?i")
 	for _, v := range expandVariants(re) {

@@ -7,19 +7,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// block reads lines that belong together: a value over several lines, a record with one field
-// on each line, or the rows of a table. A block that has ended removes itself from the decoder.
+// block reads lines that belong together: a value over several lines, a record with one field on each line, or the rows
+// of a table. A block removes itself from the decoder when it ends.
 type block interface {
-	// add adds a line. It returns false if the line does not belong to the block and ended it.
+	// add adds a line to the block. If the line does not belong to the block, the block ends and add returns false.
 	add(d *Decoder, line []byte, f *facts, rest []byte) bool
-	// end decodes the lines that were kept.
+	// end decodes the lines that the block has kept.
 	end(d *Decoder)
-	// isOpen reports whether a value has not ended.
+	// isOpen reports whether a value in the block is incomplete.
 	isOpen() bool
 }
 
-// openers are functions that decode a line which is a record or begins a block. They return
-// false for other lines. rest are the lines after it, as far as they were read.
+// openers contains functions that decode a line which is a record or begins a block. They return false for other lines.
+// rest contains the following lines, as far as they were read.
 var openers []func(d *Decoder, line []byte, f *facts, rest []byte) bool
 
 func init() {
@@ -32,16 +32,16 @@ const (
 	maxDocSize = 16 << 20
 )
 
-// document is a JSON value over several lines, or one that is too long for memory. The elements
-// of a list are decoded when they are complete, and then dropped.
+// document is a JSON value over several lines, or a value that is too long for memory. Complete elements of a list are
+// decoded and then dropped.
 type document struct {
 	text    []byte
-	head    int    // length of the open brackets and the fields before a shortened list
-	at      int    // offset up to which brackets were counted
+	head    int    // length of the text before a shortened list, which consists of open brackets and fields
+	at      int    // offset up to which brackets are counted
 	open    []byte // brackets that are not closed
 	quoted  bool
 	escaped bool
-	limit   int // size of text at which complete elements are decoded
+	limit   int // size of the text at which complete elements are decoded
 	facts   facts
 }
 
@@ -68,7 +68,7 @@ func openJSON(d *Decoder, line []byte, f *facts, rest []byte) bool {
 	return true
 }
 
-// goesOn reports whether a JSON value that is cut off continues on the next line.
+// goesOn reports whether an incomplete JSON value continues on the next line.
 func goesOn(b, rest []byte) bool {
 	b = bytes.TrimRight(b, " \t\r")
 	next, _, _ := bytes.Cut(rest, []byte("\n"))
@@ -87,7 +87,7 @@ func goesOn(b, rest []byte) bool {
 func (d *Decoder) openDocument(b []byte, f *facts) {
 	o := &document{limit: docSize, facts: f.clone()}
 	if b[0] == '[' {
-		o.limit = listSize // Nothing around its elements describes them.
+		o.limit = listSize // no text around the elements describes them
 	}
 	d.block = o
 	o.write(d, b)
@@ -135,7 +135,7 @@ func (o *document) write(d *Decoder, b []byte) {
 func (o *document) finish(d *Decoder, end int) {
 	d.block = nil
 	value, rest := o.text[:end], bytes.TrimLeft(o.text[end:], " \t\r\n,;`")
-	if _, _, ok := d.rec.read(value, o.facts); !ok && len(bytes.Trim(value, "[], \t\r\n")) > 0 { // the rest of a list is not a line
+	if _, _, ok := d.rec.read(value, o.facts); !ok && len(bytes.Trim(value, "[], \t\r\n")) > 0 { // the remaining brackets of a list are not a line
 		d.outLines(&o.facts, value[o.head:])
 	}
 	if len(rest) > 0 {
@@ -149,8 +149,8 @@ func (o *document) end(d *Decoder) {
 	}
 }
 
-// shorten decodes and drops the complete elements of the outermost list with records. The
-// brackets around the elements remain open.
+// shorten decodes and drops the complete elements of the outermost list with records. The brackets around the elements
+// stay open.
 func (o *document) shorten(d *Decoder) {
 	t := d.rec.tree()
 	if _, how := t.parse(o.text); how != cutOff || len(t.nodes) == 0 {
@@ -191,8 +191,7 @@ func (o *document) shorten(d *Decoder) {
 	}
 }
 
-// giveUp emits as lines the text of a value that cannot be read, except for the elements that
-// were decoded before.
+// giveUp emits the text of a value that cannot be parsed as lines. It omits elements that were already decoded.
 func (o *document) giveUp(d *Decoder) {
 	d.block = nil
 	if b := o.text[o.head:]; len(bytes.Trim(b, "[]{} \n\r\t,")) > 0 {
@@ -200,7 +199,7 @@ func (o *document) giveUp(d *Decoder) {
 	}
 }
 
-// yamlDocument is a YAML document between lines of three dashes.
+// yamlDocument is a YAML document between two lines of three dashes.
 type yamlDocument struct {
 	text  []byte
 	facts facts
@@ -246,7 +245,7 @@ func (o *yamlDocument) end(d *Decoder) {
 // field is a field of a record that is not JSON.
 type field struct{ name, value []byte }
 
-// outFields emits the log line in the fields of a record. It returns false if there is none.
+// outFields emits the log line that is a field of a record. It returns false if there is none.
 func (d *Decoder) outFields(fields []field, f *facts) bool {
 	t := d.rec.tree()
 	t.begin(nil)
@@ -257,16 +256,16 @@ func (d *Decoder) outFields(fields []field, f *facts) bool {
 	return d.rec.row(t, *f, true)
 }
 
-// sheet is a CSV export: the names of the columns, and the cells of the current row.
+// sheet is a table in CSV, with the names of the columns and the cells of the current row.
 type sheet struct {
 	sep     byte
 	columns []field
 	cells   [][]byte
-	row     []byte // beginning of a row whose cell continues in the next line
+	row     []byte // beginning of an incomplete row, whose last cell continues on the next line
 }
 
-// openSheet opens a sheet if line consists of names of columns, among them one for log lines,
-// and one for times or places.
+// openSheet opens a sheet if the line consists of names of columns. One of the columns must contain log lines, and
+// another one times or places.
 func openSheet(d *Decoder, line []byte, _ *facts, _ []byte) bool {
 	s := d.sheetOf(line)
 	if s == nil {
@@ -307,7 +306,7 @@ func (s *sheet) setNames(r *records) bool {
 	return line && described
 }
 
-// split reads the cells of a row. It returns false if the last cell continues in the next line.
+// split reads the cells of a row. It returns false if the last cell continues on the next line.
 func (s *sheet) split(row []byte) bool {
 	s.cells = s.cells[:0]
 	for more := true; more; {
@@ -374,9 +373,9 @@ type listing struct {
 	field, head *regexp.Regexp
 	fields      []field
 	facts       facts
-	resource    bool // whether the form is OpenTelemetry's, in which the fields of a resource come first
-	shared      int  // number of fields of the resource; they belong to each of its records
-	open        bool // whether the newest value continues in the next line
+	resource    bool // whether the record is from OpenTelemetry, in which the fields of a resource come first
+	shared      int  // number of fields of the resource, which belong to each of its records
+	open        bool // whether the value of the newest field continues on the next line
 }
 
 var (
@@ -444,7 +443,7 @@ func (o *listing) add(d *Decoder, line []byte, f *facts, _ []byte) bool {
 func (o *listing) out(d *Decoder) {
 	var fields []field
 	for _, x := range o.fields {
-		if len(x.value) > 0 && !hasPrefix(x.value, "1970-01-01 00:00:00 ") { // this is an unset time
+		if len(x.value) > 0 && !hasPrefix(x.value, "1970-01-01 00:00:00 ") { // otherwise the time is not set
 			fields = append(fields, x)
 		}
 	}
@@ -464,8 +463,8 @@ func (o *listing) end(d *Decoder) {
 	o.out(d)
 }
 
-// readPairs emits the log line in a logfmt envelope, such as ts=... pod=x line="...". It
-// returns false if the program itself wrote the pairs.
+// readPairs emits the log line in a logfmt envelope, such as ts=... pod=x line="...". It returns false if the program
+// that wrote the log also wrote the pairs.
 func readPairs(d *Decoder, b []byte, f *facts, _ []byte) bool {
 	if !isPairs(b) || !contains(b, "pod", "stream=") {
 		return false

@@ -1,12 +1,11 @@
-// Package envelope restores log lines that tools such as shippers, exports, viewers, chats and
-// mail programs have wrapped. What they added is the envelope of a line.
+// Package envelope restores the original log lines from text in which tools such as shippers, exports, viewers, chats
+// and mail programs have wrapped them. The text that a tool added to a line is called the envelope of the line.
 //
-// An envelope has layers, and a step removes one layer. It undoes a change of whole lines, such
-// as colours (undos), or cuts off what a tool writes before each line, such as a time or the
-// names of a pod (frames, marks). The first lines of an input determine which steps its lines
-// need; lines without these layers cause a new search. What remains is the log line, a block of
-// lines that belong together (JSON, YAML, CSV, a record with a field on each line), or a
-// record, whose fields are recognised by their names (keyClass).
+// An envelope has layers, and a step removes one layer. A step undoes a change of whole lines, such as colors (undos),
+// or removes the text that a tool writes before each line, such as a time or the name of a pod (frames, marks). The
+// first lines of an input determine the steps. Lines without these layers cause a new search for steps. After all
+// steps, the rest of a line is the log line itself, a part of a block of lines that belong together (JSON, YAML, CSV, a
+// record with one field on each line), or a record whose fields are recognized by their names (keyClass).
 package envelope
 
 import (
@@ -41,21 +40,21 @@ type Decoder struct {
 	clock      clock
 	rec        records
 	chain      []step
-	placed     bool // whether the chain reads times or places
-	copied     bool // whether the times that the chain reads are when the lines were copied
+	placed     bool // whether the steps read times or places
+	copied     bool // whether the times that the steps read are the times at which the lines were copied
 	decided    bool
-	looked     map[string]int // number of searches for an envelope, by the outline of the line that caused them
-	rest       []byte         // beginning of a line whose end has not arrived
+	looked     map[string]int // number of searches for an envelope, by the outline of the line that caused the search
+	rest       []byte         // beginning of an incomplete line
 	block      block          // nil outside a block
 	inYAML     bool           // whether the lines are YAML documents
-	base       Place          // place that an earlier line stated for the lines after it
+	base       Place          // place that an earlier line stated for the following lines
 	sectionEnd []byte         // line that ends the current section of a dump; empty outside a section
-	last       facts          // information from the newest line that had the envelope
+	last       facts          // data from the newest line that had the envelope
 
 	containers bool // whether the name of a container follows the name of a pod
 	docker     bool // whether lines of Docker end with a newline
 
-	origins      map[string]*origin // information in the words before lines, by these words
+	origins      map[string]*origin // data in the words before lines, by these words
 	pods         map[string]bool    // whether a word is the name of a pod
 	places       map[string]*Place
 	currentPlace *Place // place of the newest line
@@ -65,30 +64,29 @@ type Decoder struct {
 	raw       []byte // current line as it was read
 	changed   bool
 	continues bool // whether the line belongs to the same record as the line before it
-	known     bool // whether the line before was understood
+	known     bool // whether the format of the previous line was known
 	opaque    bool // whether the newest line that was checked contains another line
 	lines     int64
 }
 
-// New returns a decoder that passes lines to emit. now gives the year of times without one.
+// New returns a decoder that passes lines to emit. now determines the year of times without a year.
 func New(now time.Time, emit func(Line)) *Decoder {
 	d := &Decoder{emit: emit, places: map[string]*Place{}, clock: clock{now: now}}
 	d.rec = records{out: d.inner, wrote: func(f *facts, text []byte) { d.emitLine(f, text, true) }}
 	return d
 }
 
-// Changed reports whether any line so far was not as a container wrote it.
+// Changed reports whether the decoder has changed any line so far.
 func (d *Decoder) Changed() bool { return d.changed }
 
-// maxLine is the maximum size of a line that is decoded as a whole. maxSample is the size of
-// the lines that determine the envelope.
+// maxLine is the maximum size in bytes of a line that is decoded as a whole. maxSample is the maximum size of the lines
+// from which the envelope is determined.
 const (
 	maxLine   = 1 << 20
 	maxSample = 64
 )
 
-// Write decodes a part of the input. It keeps a line without its end until the next part,
-// unless the line is very long.
+// Write decodes a part of the input. It keeps an incomplete last line for the next call, unless the line is very long.
 func (d *Decoder) Write(b []byte) {
 	d.rest = append(d.rest, b...)
 	end := bytes.LastIndexByte(d.rest, '\n') + 1
@@ -101,7 +99,7 @@ func (d *Decoder) Write(b []byte) {
 	d.rest = append(d.rest[:0], d.rest[end:]...)
 }
 
-// decodePiece decodes a part of a line that is too long to keep until its end.
+// decodePiece decodes a part of a line that is too long to be kept until it is complete.
 func (d *Decoder) decodePiece(b []byte) {
 	o, isDocument := d.block.(*document)
 	switch c := b[skipSpace(b, 0)%len(b)]; {
@@ -114,7 +112,7 @@ func (d *Decoder) decodePiece(b []byte) {
 	}
 }
 
-// Close decodes the data that were kept for the next part.
+// Close decodes the data that Write has kept.
 func (d *Decoder) Close() {
 	d.decodeLines(d.rest)
 	d.rest = nil
@@ -144,7 +142,7 @@ func (d *Decoder) decide(b []byte) {
 	}
 }
 
-// sampleOf returns the first lines of b that are not empty, no more than most of them.
+// sampleOf returns the first lines of b that are not empty, at most most of them.
 func sampleOf(b []byte, most int) (sample [][]byte) {
 	for line := range bytes.Lines(b) {
 		if len(sample) == most {
@@ -158,17 +156,17 @@ func sampleOf(b []byte, most int) (sample [][]byte) {
 }
 
 var (
-	// heading matches the line with the name of a log that tail writes before its lines.
+	// heading matches the line with the name of a file that tail writes before the lines of the file.
 	heading = regexp.MustCompile(`^==> (.+) <==$`)
-	// section matches what `kubectl cluster-info dump` writes before the lines of a container.
+	// section matches the line that `kubectl cluster-info dump` writes before the lines of a container.
 	section = regexp.MustCompile(`^==== START (logs for container (\S+) of pod (\S+)/(\S+) ====)$`)
-	// commonLabels matches the labels that logcli and Grafana write once for all lines.
+	// commonLabels matches the line with labels that logcli and Grafana write once for all lines.
 	commonLabels = regexp.MustCompile(`^\x{feff}?(?:\d{4}/\d\d/\d\d \d\d:\d\d:\d\d )?Common labels: (\{.+\})$`)
 )
 
-// setBase reports whether a line states the place of the lines after it, and stores the place.
+// setBase stores the place that a line states for the following lines. It returns false if the line states none.
 func (d *Decoder) setBase(line, rest []byte) bool {
-	if len(d.sectionEnd) > 0 { // The start of another section, within a section, is a line that the container wrote.
+	if len(d.sectionEnd) > 0 { // inside a section, the start of another section is a line that the container wrote
 		ended := bytes.Equal(line, d.sectionEnd)
 		if ended {
 			d.base, d.sectionEnd = Place{}, nil
@@ -190,11 +188,11 @@ func (d *Decoder) setBase(line, rest []byte) bool {
 		if d.base = p; !ok {
 			d.base = Place{Name: string(m[1])}
 		}
-		d.decided = false // The lines of another log follow, so the envelope is determined again.
+		d.decided = false // lines of another log follow, so the envelope must be determined again
 		d.decide(rest)
 		return true
 	}
-	if d.lines > 4 { // After the first lines of an input, a line like this was written by a container.
+	if d.lines > 4 { // after the first lines of an input, such a line was written by a container
 		return false
 	}
 	m := commonLabels.FindSubmatch(stripEscapes(nil, line))
@@ -228,8 +226,8 @@ func (d *Decoder) decodeLine(line, rest []byte) {
 	d.content(text, f, rest)
 }
 
-// decodeForeign decodes a line without the envelope of the lines around it. The line may have
-// another envelope, continue the record before it, or be text from a person.
+// decodeForeign decodes a line that lacks the envelope of its neighbors. The line may have another envelope, continue
+// the previous record, or be text that a person wrote.
 func (d *Decoder) decodeForeign(line, text []byte, own *facts, rest []byte) {
 	if own.stamp != nil || own.file != d.base {
 		d.inner(own, text)
@@ -243,15 +241,14 @@ func (d *Decoder) decodeForeign(line, text []byte, own *facts, rest []byte) {
 		d.content(text, &f, rest)
 		return
 	}
-	// The line does not state where it comes from, so it gets the time of the previous line.
+	// The origin of the line is unknown, so it gets the time of the previous line.
 	d.continues = true
 	d.emitLine(&facts{file: d.base, stamp: d.last.stamp, zoneless: d.last.zoneless}, text, false)
 	d.continues = false
 }
 
-// findEnvelope determines a new envelope from line on. It tries less often the more lines of
-// the same outline had no envelope. If there is an envelope with enough layers, it decodes the
-// line and reports true.
+// findEnvelope determines a new envelope from this line on. The more lines with the same outline had no envelope, the
+// less often it tries. If it finds an envelope with enough layers, it decodes the line and returns true.
 func (d *Decoder) findEnvelope(line, rest []byte, parts int) bool {
 	o := outlineOf(line)
 	n := d.looked[o] + 1
@@ -268,15 +265,14 @@ func (d *Decoder) findEnvelope(line, rest []byte, parts int) bool {
 	}
 	text, ok := cutAll(chain, line, new(facts))
 	if !ok || len(chain) == 0 && !headerOf(text).own() {
-		return false // A line without header and envelope does not mean that the next lines have none.
+		return false // a single line without envelope does not mean that the next lines have none
 	}
 	d.chain, d.placed, d.copied, d.looked = chain, placed, d.isCopied(chain, sample), nil
 	d.decodeLine(line, rest)
 	return true
 }
 
-// cutAll removes the layers of an envelope from a line. If one of them is missing, it returns
-// false and the text that is left.
+// cutAll removes all layers of an envelope from a line. If a layer is missing, it returns the remaining text and false.
 func cutAll(chain []step, line []byte, f *facts) (text []byte, ok bool) {
 	text = line
 	for _, s := range chain {
@@ -289,17 +285,16 @@ func cutAll(chain []step, line []byte, f *facts) (text []byte, ok bool) {
 	return text, true
 }
 
-// isProductive reports whether the envelope of a line states a time or a place, or is followed
-// by the header of a program.
+// isProductive reports whether the envelope of a line states a time or a place, or precedes the header that a program
+// writes.
 func isProductive(chain []step, line []byte) bool {
 	var f facts
 	text, ok := cutAll(chain, bytes.TrimRight(line, "\r\n"), &f)
 	return ok && (f.stamp != nil || f.file != (Place{}) || f.placed || looksLogged(text))
 }
 
-// isCopied reports whether the time in an envelope is when the lines were copied (as in the log
-// of a job that prints other logs). The times of the envelope are then close together, while
-// those of the lines are not.
+// isCopied reports whether the times in the envelope are the times at which lines were copied, as in the log of a job
+// that prints other logs. Such times are close together, while the times in the lines are not.
 func (d *Decoder) isCopied(chain []step, sample [][]byte) bool {
 	var outer, own []time.Time
 	for _, line := range sample {
@@ -334,7 +329,7 @@ func outlineOf(b []byte) string {
 	return string(b[:min(len(b), 8)])
 }
 
-// content decodes a line whose layers before the text were removed.
+// content decodes a line from which the layers before the text were removed.
 func (d *Decoder) content(text []byte, f *facts, rest []byte) {
 	_, inDocument := d.block.(*document)
 	if bytes.IndexByte(text, '\n') >= 0 && !inDocument {
@@ -405,7 +400,7 @@ func (d *Decoder) inner(f *facts, text []byte) {
 	d.emitLine(f, text, true)
 }
 
-// hints are parts of field names that occur in JSON envelopes.
+// hints contains parts of field names that occur in JSON envelopes.
 var hints = []string{`stream`, "kube", "k8s", "ontainer", `"log"`, `"_raw"`, "odName", `"pod`, `"line"`}
 
 // emitLine emits a line. whole says whether the line has its own envelope.
@@ -430,7 +425,7 @@ func (d *Decoder) emitLine(f *facts, text []byte, whole bool) {
 		l.Time, timed = matcher.TimeOf(text, d.clock.now)
 	}
 	d.lines++
-	if d.lines < 1000 || d.lines%16 == 0 { // Not every line is checked, because the check is slow.
+	if d.lines < 1000 || d.lines%16 == 0 { // only some lines are checked, because the check is slow
 		d.opaque = isOpaque(text)
 	}
 	d.known = !d.opaque && (whole && (timed || d.currentPlace.Pod != "" || d.currentPlace.Identifier != "") || isOrdinary(text, d.known))
@@ -446,8 +441,8 @@ func (d *Decoder) outLines(f *facts, b []byte) {
 	}
 }
 
-// better returns the time of a line. It is the time of the envelope, unless the line itself
-// states a more exact time that agrees with it.
+// better returns the time of a line. This is the time in the envelope, unless the line itself states a more precise
+// time that agrees with it.
 func (d *Decoder) better(t time.Time, unit time.Duration, zoneless bool, text []byte) time.Time {
 	if unit <= time.Microsecond && !zoneless {
 		return t

@@ -8,9 +8,8 @@ import (
 	"strconv"
 )
 
-// step removes one layer of an envelope from a line, and stores in f the information in that
-// layer. It returns false if the line does not have the layer. The text that it returns is
-// valid until its next call.
+// step removes one layer of an envelope from a line, and stores the data in the layer in f. It returns false if the
+// line lacks the layer. The returned text is valid until the next call.
 type step func(line []byte, f *facts) ([]byte, bool)
 
 const maxSteps = 7
@@ -21,8 +20,8 @@ type cutter func(d *Decoder, line []byte, f *facts) (rest []byte, ok bool)
 // frame is a kind of text that tools write before each line.
 type frame struct {
 	cut cutter
-	// isSure reports whether the text that was cut is unlikely to come from a program; nil
-	// means always. It must hold for six of ten lines, or for half of the lines that name pods.
+	// isSure reports whether the removed text is unlikely to come from the program that wrote the log. Nil means that
+	// it always is. It must return true for six of ten lines, or for half of the lines that name pods.
 	isSure func(d *Decoder, line, rest []byte) bool
 }
 
@@ -67,11 +66,11 @@ var (
 	longhornProcess = regexp.MustCompile(`^\[(?:longhorn-instance-manager|\S+-(?:e-\d+|[er]-[0-9a-f]{8}))\] time=`)
 )
 
-// marks find text before lines that contains no information. They are used only outside frames.
+// marks find text before lines that contains no data. They are not used inside frames.
 var marks = []func([][]byte) step{findMark, findNumbers, findIndent}
 
-// cutExpr returns a cutter for the text that matches an expression. note stores the information
-// in the groups of the match; it returns false if the text is not a frame.
+// cutExpr returns a cutter for text that matches an expression. note stores the data in the groups of the match. It
+// returns false if the text is not a frame.
 func cutExpr(expr *regexp.Regexp, note func(d *Decoder, m [][]byte, f *facts) bool) cutter {
 	return func(d *Decoder, line []byte, f *facts) ([]byte, bool) {
 		m := expr.FindSubmatch(line[:min(len(line), 400)])
@@ -82,8 +81,8 @@ func cutExpr(expr *regexp.Regexp, note func(d *Decoder, m [][]byte, f *facts) bo
 	}
 }
 
-// detect returns the steps that remove the envelope of the sample. It returns none for lines as
-// a container wrote them. placed reports whether the steps read times or places.
+// detect returns the steps that remove the envelope of the sample. It returns no steps if the lines have no envelope.
+// placed reports whether the steps read times or places.
 func (d *Decoder) detect(sample [][]byte) (chain []step, placed bool) {
 	var lines [][]byte
 	for _, l := range sample {
@@ -112,8 +111,8 @@ func (d *Decoder) detect(sample [][]byte) (chain []step, placed bool) {
 	return chain, placed
 }
 
-// findStep returns the step for the outermost layer of lines; nil if they have no envelope. The
-// second result reports whether this layer or an outer one states times or places.
+// findStep returns the step for the outermost layer of the lines, or nil if they have no envelope. The second result
+// reports whether this layer or a layer outside it states times or places.
 func (d *Decoder) findStep(lines [][]byte, outermost, placed bool) (step, bool) {
 	for _, u := range undos {
 		if (outermost || !u.outermost) && u.found(lines) {
@@ -133,7 +132,7 @@ func (d *Decoder) findStep(lines [][]byte, outermost, placed bool) (step, bool) 
 			return func(line []byte, f *facts) ([]byte, bool) { return c.cut(d, line, f) }, true
 		}
 	}
-	if !placed { // Text after a place was written by the container, unless it is a further tag.
+	if !placed { // text after a place comes from the container, unless it is another tag
 		for _, find := range marks {
 			if s := find(lines); s != nil {
 				return s, false
@@ -232,10 +231,10 @@ func (d *Decoder) addDaemon(host, name []byte, f *facts) {
 	}
 }
 
-// maxKnown is the maximum number of texts before lines that are cached.
+// maxKnown is the maximum number of cached texts before lines.
 const maxKnown = 20_000
 
-// remember returns the cached result of read for a text, and calls read if there is none.
+// remember returns the cached result of read for text. If none is cached, it calls read.
 func remember[T any](known *map[string]T, text []byte, read func([]byte) T) T {
 	if v, ok := (*known)[string(text)]; ok {
 		return v
@@ -251,8 +250,8 @@ func remember[T any](known *map[string]T, text []byte, read func([]byte) T) T {
 // dayless matches a time without a date, or the seconds since a node started.
 var dayless = regexp.MustCompile(`^(?:(\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?(?: [AaPp][Mm])?)|(\[ *\d+\.\d{6}\]))(?:[\] :]|$)`)
 
-// timeLen returns the length of the time at the start of a line; zero if there is none. The
-// time must have a form that syslog, journalctl or a tool that adds times uses.
+// timeLen returns the length of the time at the start of a line, or zero if there is none. It recognizes the time
+// formats of syslog, journalctl and tools that add times.
 func (d *Decoder) timeLen(b []byte) int {
 	if n, _ := stampLen(b); n > 0 {
 		for _, zone := range []string{" UTC", " +0000", " GMT"} {
@@ -307,9 +306,8 @@ func (f *facts) cutTime(line, stamp, rest []byte) ([]byte, bool) {
 	return rest, true
 }
 
-// isSureTime reports whether a tool wrote the time before a line. It did if the time is more
-// exact than what programs write, or if the header of a program, or other text from a tool,
-// follows.
+// isSureTime reports whether a tool and not the program wrote the time before a line. This is the case if the time is
+// more precise than the times of programs, or if the header of a program or other text of a tool follows.
 func (d *Decoder) isSureTime(line, rest []byte) bool {
 	n, fraction := stampLen(line)
 	switch {
@@ -344,8 +342,8 @@ func (d *Decoder) cutLabels(line []byte, f *facts) ([]byte, bool) {
 	return bytes.TrimPrefix(line[n:], []byte(" ")), n > 0
 }
 
-// origin is the information in the words before a line. sure means that the words name a pod,
-// and strict that they contain nothing else.
+// origin contains the data in the words before a line. sure means that the words name a pod. strict means that they
+// contain nothing else.
 type origin struct {
 	place        Place
 	sure, strict bool
@@ -358,8 +356,7 @@ func (d *Decoder) originOf(words []byte) *origin {
 	})
 }
 
-// addNames stores the names in the first group of a match. It returns false if they are not the
-// names of a pod.
+// addNames stores the names in the first group of a match. It returns false if they do not name a pod.
 func (d *Decoder) addNames(m [][]byte, f *facts) bool {
 	o := d.originOf(m[1])
 	if o.strict {
@@ -380,7 +377,7 @@ func (d *Decoder) cutWords(line []byte, f *facts) ([]byte, bool) {
 	return line[n:], true
 }
 
-// wordsLen returns the length of the words up to the name of a pod and the space after it.
+// wordsLen returns the length of the words at the start of a line up to the name of a pod and the following space.
 func (d *Decoder) wordsLen(line []byte) (n int) {
 	for range 3 {
 		k := bytes.IndexByte(line[n:min(len(line), n+254)], ' ')
@@ -414,13 +411,13 @@ func (d *Decoder) findContainers(lines [][]byte) {
 
 var mark = regexp.MustCompile(`^[>|*#+\-;~$%:! \t│┃•›║·»¦]*(?://[ \t/]*)*`)
 
-// findMark returns a step for a mark, such as that of a quote, of at least six of ten lines.
+// findMark returns a step for a mark, such as the > of a quotation, that at least six of ten lines have.
 func findMark(lines [][]byte) step {
 	found := commonest(lines, func(l []byte) []byte { return bytes.TrimRight(mark.Find(l), " \t") })
 	return cutPrefix(found, " ")
 }
 
-// findIndent returns a step for white space before every line, or before six of ten headers.
+// findIndent returns a step for white space before all lines, or before six of ten headers.
 func findIndent(lines [][]byte) step {
 	indent := func(l []byte) []byte { return l[:len(l)-len(bytes.TrimLeft(l, " \t"))] }
 	found := string(indent(slices.MinFunc(lines, func(a, b []byte) int { return len(indent(a)) - len(indent(b)) })))
@@ -435,7 +432,7 @@ func findIndent(lines [][]byte) step {
 	return cutPrefix(found, "")
 }
 
-// commonest returns the prefix that at least six of ten lines have; "" if there is none.
+// commonest returns the prefix that at least six of ten lines share. It returns "" if there is none.
 func commonest(lines [][]byte, prefixOf func(line []byte) []byte) string {
 	counts := map[string]int{}
 	for _, l := range lines {
@@ -495,7 +492,8 @@ func findNumbers(lines [][]byte) step {
 
 const maxAnchor = 160
 
-// anchorOf returns where the header of a program begins after other text; zero if nowhere.
+// anchorOf returns the position after other text at which the header of a program begins. It returns zero if there is
+// none.
 func anchorOf(b []byte) int {
 	for i := 1; i < min(len(b), 240); i++ {
 		before := b[i-1]
@@ -526,8 +524,8 @@ var loggedKeys = []string{`"ts":`, `"time":`, `"timestamp":`, `"@timestamp":`, `
 // completeJSON matches the beginning of a JSON line that a log library wrote.
 var completeJSON = regexp.MustCompile(`^\{"(?:ts|time|level|timestamp|@timestamp)":`)
 
-// isComplete reports whether b is a klog line, or JSON that begins with its time or level. Text
-// before it then comes from a tool.
+// isComplete reports whether b is a klog line, or JSON that begins with a time or a level. Any text before it comes
+// from a tool.
 func isComplete(b []byte) bool { return isKlog(b) || completeJSON.Match(b) }
 
 // haveSameTag reports whether several lines have the same text before klog or JSON.
@@ -543,8 +541,8 @@ func haveSameTag(lines [][]byte) bool {
 	return len(lines) > 1
 }
 
-// findAnchor returns a step for any other text before the headers of programs. If an outer
-// layer states a time or a place (placed), the text must name a pod.
+// findAnchor returns a step for any other text before the headers of programs. If placed is set, an outer layer states
+// a time or a place, so the text must name a pod.
 func (d *Decoder) findAnchor(lines [][]byte, placed bool) step {
 	n, sure, bare := 0, 0, 0
 	names, texts := map[string]bool{}, map[string]int{}

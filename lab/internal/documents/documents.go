@@ -41,14 +41,14 @@ func (r *Leftovers) noteBroken(err error) {
 	}
 }
 
-// Reasons why an object is not read.
+// Reasons why an object cannot be read.
 var (
 	errLarge = fmt.Errorf("an object has more than %d MiB", MaxObject>>20)
 	errMany  = fmt.Errorf("an object has more than %d values", strictyaml.MaxValues)
 )
 
-// Each calls f with each object of a file, in order. JSON after a syntax error cannot be read.
-// Each returns an error only if r does.
+// Each calls f for each object in a file, in order. It cannot read JSON after a syntax error. It returns an error only
+// if reading r fails.
 func Each(r io.Reader, f func(Object)) (Leftovers, error) {
 	br := bufio.NewReaderSize(r, 64<<10)
 	var rest Leftovers
@@ -65,12 +65,12 @@ func Each(r io.Reader, f func(Object)) (Leftovers, error) {
 	return rest, err
 }
 
-// listOf reads one list or one object. A list may state the kind of its items once.
+// listOf reads one object, or a list of objects. A list may state the kind of its items once for all items.
 type listOf struct {
 	handle func(Object)
 	rest   *Leftovers
 
-	apiVersion, kind string // defaults for items that do not state them
+	apiVersion, kind string // defaults for items that do not state these fields
 }
 
 type objectHeader struct {
@@ -89,7 +89,7 @@ func (l *listOf) noteKind(d objectHeader) {
 func (l *listOf) passObject(in json.RawMessage) {
 	var d objectHeader
 	if err := json.Unmarshal(in, &d); err != nil {
-		l.rest.Foreign++ // this may be a list of numbers
+		l.rest.Foreign++ // not an error, because it may be a list of numbers
 		return
 	}
 	switch {
@@ -105,7 +105,7 @@ func (l *listOf) passObject(in json.RawMessage) {
 	l.handle(Object{APIVersion: d.APIVersion, Kind: d.Kind, JSON: in})
 }
 
-// budget is a reader that ends after left bytes, so that no single JSON value is larger.
+// budget is a reader that ends after left bytes. It limits the size of a single JSON value.
 type budget struct {
 	r    io.Reader
 	left int
@@ -123,7 +123,7 @@ func (b *budget) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// jsonReader reads values from a decoder. Each value is limited by the budget.
+// jsonReader reads JSON values from a decoder. The budget limits the size of each value.
 type jsonReader struct {
 	*json.Decoder
 
@@ -190,8 +190,8 @@ func (l *listOf) jsonItems(r jsonReader) error {
 	return err
 }
 
-// jsonObject reads an object whose opening brace was read. It may be a list of objects, or an
-// object whose members have to be put together again.
+// jsonObject reads an object after its opening brace. The object may be a list of Kubernetes objects. Otherwise
+// jsonObject joins its members again to one Kubernetes object.
 func (l *listOf) jsonObject(r jsonReader) error {
 	members, size, isList := map[string]json.RawMessage{}, 0, false
 	for r.More() {
@@ -216,7 +216,7 @@ func (l *listOf) jsonObject(r jsonReader) error {
 		}
 		members[name] = value
 		var d objectHeader
-		_ = json.Unmarshal(members["kind"], &d.Kind) // the kind may come later in the file
+		_ = json.Unmarshal(members["kind"], &d.Kind) // the kind may follow later in the file
 		_ = json.Unmarshal(members["apiVersion"], &d.APIVersion)
 		l.noteKind(d)
 	}
@@ -231,7 +231,7 @@ func (l *listOf) jsonObject(r jsonReader) error {
 	return nil
 }
 
-// jsonList reads the value of the member items. It is null in a list without items.
+// jsonList reads the value of the member items, which is null in a list without items.
 func (l *listOf) jsonList(r jsonReader) error {
 	begin, err := r.readToken()
 	if err != nil || begin == nil {
@@ -243,14 +243,14 @@ func (l *listOf) jsonList(r jsonReader) error {
 	return l.jsonItems(r)
 }
 
-// yamlReader splits a file into documents, and lists into items, at the lines where they begin.
-// So only one item has to be decoded at a time.
+// yamlReader splits a file into documents, and lists into items, at the lines where they begin. So it decodes only one
+// item at a time.
 type yamlReader struct {
 	list  *listOf
 	chunk []byte // lines of the current document or item
-	large bool   // whether the chunk was too large and was dropped
-	// dash is the beginning of each item of the current list, "" outside a list, and
-	// unknownDash until the first item is read.
+	large bool   // whether the chunk exceeded the maximum size and was dropped
+	// dash is the text with which each item of the current list begins. It is "" outside a list, and unknownDash until
+	// the first item is read.
 	dash []byte
 }
 
@@ -350,7 +350,7 @@ func (r *yamlReader) handleDocument(in json.RawMessage) {
 	r.list.passObject(in)
 }
 
-// onlyList reports whether a mapping has only the fields of a list besides its items.
+// onlyList reports whether a mapping contains, besides its items, only fields of a list.
 func onlyList(in json.RawMessage) bool {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(in, &members) != nil {
@@ -366,7 +366,7 @@ func onlyList(in json.RawMessage) bool {
 	return metadata["name"] == nil
 }
 
-// hasContent reports whether a chunk contains more than comments and document markers.
+// hasContent reports whether a chunk contains more than comments and document separators.
 func hasContent(chunk []byte) bool {
 	for line := range bytes.Lines(chunk) {
 		text := bytes.TrimSpace(line)

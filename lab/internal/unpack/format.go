@@ -19,12 +19,12 @@ import (
 
 const headSize = 512
 
-// maxWindow is the maximum memory that an archive may make zstd and xz use.
+// maxWindow is the maximum memory in bytes for the window of zstd and xz, whose size the archive determines.
 const maxWindow = 128 << 20
 
 type archiveFormat struct {
 	name, magic string
-	// suffixes are pairs of suffixes of names, before and after unpacking.
+	// suffixes contains pairs of file name suffixes before and after decompression.
 	suffixes [][2]string
 	open     func(io.Reader) (io.Reader, func(), error)
 }
@@ -50,7 +50,8 @@ var packings = []archiveFormat{
 	}},
 }
 
-// detectPacking returns the format of a compressed stream from its first bytes, or nil.
+// detectPacking determines the compression format of a stream from its first bytes. It returns nil if the format is
+// unknown.
 func detectPacking(head []byte) *archiveFormat {
 	for i, p := range packings {
 		if bytes.HasPrefix(head, []byte(p.magic)) && (p.name != "bzip2" || len(head) > 9 && string(head[4:7]) == "1AY") {
@@ -64,30 +65,29 @@ func isZip(head []byte) bool {
 	return bytes.HasPrefix(head, []byte("PK\x03\x04")) || bytes.HasPrefix(head, []byte("PK\x05\x06"))
 }
 
-// isTar reports whether a block is the header of a tar archive, with its checksum.
+// isTar reports whether a block is the header of a tar archive with a valid checksum.
 func isTar(head []byte) bool {
 	if len(head) < headSize || head[0] == 0 {
 		return false
 	}
 	_, err := tar.NewReader(bytes.NewReader(head[:headSize])).Next()
-	return err == nil || errors.Is(err, io.ErrUnexpectedEOF) // an extended header continues after the block
+	return err == nil || errors.Is(err, io.ErrUnexpectedEOF) // an extended header is longer than the block
 }
 
-// unpackedTar returns the uncompressed stream of r, and whether it is a tar archive. The buffer
-// of br contains the first block.
+// unpackedTar returns the decompressed stream of r, and whether the stream is a tar archive. The buffer of br contains
+// the first block.
 func unpackedTar(p *archiveFormat, r io.Reader) (br *bufio.Reader, isArchive bool, done func(), err error) {
 	zr, done, err := p.open(r)
 	if err != nil {
 		return nil, false, nil, fmt.Errorf("unpack %s: %w", p.name, err)
 	}
 	br = bufio.NewReaderSize(zr, 64<<10)
-	head, _ := br.Peek(headSize) // an error is returned again by the next read
+	head, _ := br.Peek(headSize) // the next read returns the error again
 	return br, isTar(head), done, nil
 }
 
-// IsArchive reports whether the first bytes of a file are those of an archive, or of a
-// compressed format other than gzip. gzip without an archive is a rotated log, which is not
-// unpacked here.
+// IsArchive reports whether a file is an archive, or is compressed in another format than gzip. A gzip file that is no
+// archive is a rotated log, which this package does not unpack.
 func IsArchive(r io.ReaderAt) bool {
 	head := make([]byte, headSize)
 	n, _ := r.ReadAt(head, 0)
@@ -104,10 +104,10 @@ func IsArchive(r io.ReaderAt) bool {
 	return archive
 }
 
-// MayBe reports whether head may be the beginning of an archive or of a compressed file.
+// MayBe reports whether a file with the first bytes head may be an archive or compressed.
 func MayBe(head []byte) bool { return detectPacking(head) != nil || isZip(head) || isTar(head) }
 
-// maxContents is the maximum size of the table of contents of a zip archive.
+// maxContents is the maximum size in bytes of the table of contents of a zip archive.
 const maxContents = 24 << 20
 
 func (u *unpacker) unpackZip(in *source, size int64) error {
@@ -157,18 +157,18 @@ func (u *unpacker) zipFile(e *zip.File, in *source) error {
 
 const zipEntry = "PK\x01\x02"
 
-// endEntries is the number of entries that archive/zip reads twice to find the table.
+// endEntries is the number of entries that archive/zip reads twice when it searches for the table of contents.
 const endEntries = 2 << 10
 
-// contents is a reader of a zip archive. It fails if the table of contents is too large,
-// because archive/zip does not limit it.
+// contents is a reader for a zip archive. It fails if the table of contents is too large, because archive/zip does not
+// limit the table.
 type contents struct {
 	io.ReaderAt
 
 	max, entries, size int
 	end                []byte // last bytes of the previous read
 	tooMany            func() error
-	opened             bool // whether the table was read
+	opened             bool // whether the table of contents was read completely
 }
 
 func (c *contents) ReadAt(p []byte, t int64) (int, error) {
@@ -186,7 +186,7 @@ func (c *contents) ReadAt(p []byte, t int64) (int, error) {
 	return n, err
 }
 
-// entriesOverlap reports whether two entries share bytes. No tool writes such an archive.
+// entriesOverlap reports whether two entries of a zip archive share bytes. Only a malicious archive has such entries.
 func entriesOverlap(files []*zip.File) bool {
 	type span struct{ from, to int64 }
 	spans := make([]span, 0, len(files))

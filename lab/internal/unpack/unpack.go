@@ -42,10 +42,10 @@ type unpacker struct {
 	packed int64 // size of the outermost archive in bytes
 	result Result
 	count  int // number of entries
-	names  int // bytes of all names
+	names  int // total length of all names in bytes
 	queue  []nestedArchive
 	seed   maphash.Seed
-	copies map[uint64]int // number of the newest copy of a file whose name already existed, by hash of the name
+	copies map[uint64]int // for each name that occurred more than once, the number of the newest copy, by hash of the name
 }
 
 // nestedArchive is an archive inside the archive, stored as a file until it is unpacked.
@@ -54,9 +54,9 @@ type nestedArchive struct {
 	depth int
 }
 
-// Unpack unpacks the archive at a path into dir, an existing empty folder. An archive inside it
-// becomes a folder with the name of that archive. The result lists what could not be unpacked,
-// besides what could; the error concerns only the archive file and the folder.
+// Unpack unpacks an archive into dir, which must be an existing empty folder. An archive in the archive becomes a
+// folder with the name of the inner archive. The result lists the entries that could not be unpacked. An error concerns
+// only the archive file itself and the folder.
 func Unpack(archive, dir string, limits Limits) (Result, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -83,10 +83,10 @@ func Unpack(archive, dir string, limits Limits) (Result, error) {
 	}
 	for _, left := range u.queue {
 		u.noteLost(left.name, errors.New("a limit was reached before this file"))
-		_ = root.Remove(left.name) // a file that stays could be taken for a log
+		_ = root.Remove(left.name) // a remaining file could be mistaken for a log
 	}
 	if u.result.Refused = errors.Is(err, errTooBig); u.result.Refused {
-		// Problems of single entries would hide why nothing of the archive is read.
+		// If nothing was unpacked, problems of single entries would hide the reason.
 		u.result.Problems = slices.DeleteFunc(u.result.Problems, func(p Problem) bool { return p.Reason != err.Error() })
 	}
 	return u.result, nil
@@ -103,8 +103,8 @@ func (u *unpacker) addProblem(p Problem) {
 	u.result.Problems = append(u.result.Problems, p)
 }
 
-// unpackFile unpacks a file into a folder. name is the name of the unpacked file, if f is
-// compressed but not an archive.
+// unpackFile unpacks a file into a folder. If the file is compressed but not an archive, name is the name of the
+// decompressed file.
 func (u *unpacker) unpackFile(f *os.File, dir, name string, depth int) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -134,7 +134,7 @@ func (u *unpacker) unpackFile(f *os.File, dir, name string, depth int) error {
 
 func (u *unpacker) unpackNested(n nestedArchive) error {
 	if n.depth > u.limits.Depth {
-		_ = u.root.Remove(n.name) // a file that stays could be taken for a log
+		_ = u.root.Remove(n.name) // a remaining file could be mistaken for a log
 		return fmt.Errorf("it is nested in more than %d archives; unpack it by hand", u.limits.Depth-1)
 	}
 	f, err := u.root.Open(n.name)
@@ -150,7 +150,7 @@ func (u *unpacker) unpackNested(n nestedArchive) error {
 		if _, archive, done, err := unpackedTar(p, io.NewSectionReader(f, 0, 1<<62)); err == nil {
 			done()
 			if !archive {
-				dir = path.Dir(n.name) // a compressed log stays in its folder
+				dir = path.Dir(n.name) // a decompressed log stays in the folder of the compressed one
 			}
 		}
 	}
@@ -180,7 +180,7 @@ func (u *unpacker) unpackTar(r io.Reader, in *source) error {
 		h, err := tr.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			// A compressed archive ends with its checksum, so the stream is read to its end.
+			// The stream is read to its end, because a compressed archive ends with a checksum.
 			_, err = io.Copy(io.Discard, &boundedReader{r: r, in: in})
 			return damagedEnd(err)
 		case err != nil:
@@ -224,7 +224,7 @@ func (u *unpacker) tooMany() error {
 	return fmt.Errorf("%w: more than %d files, or %d MiB of names, so nothing of it was read; unpack it by hand and scan the folders that matter", errTooBig, u.limits.Entries, u.limits.Names>>20)
 }
 
-// createFile creates a new file and its folders. It adds a number to a name that exists.
+// createFile creates a new file and the folders above it. If the name exists, it adds a number to the name.
 func (u *unpacker) createFile(name string) (*os.File, string, error) {
 	if err := u.root.MkdirAll(path.Dir(name), 0o700); err != nil {
 		return nil, name, onDisk(err)
@@ -241,7 +241,7 @@ func (u *unpacker) createFile(name string) (*os.File, string, error) {
 	return f, numbered, onDisk(err)
 }
 
-// onDisk marks an error as one that ends the unpacking, if the disk caused it.
+// onDisk marks an error as fatal if the disk caused it.
 func onDisk(err error) error {
 	for _, reason := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EMFILE, syscall.ENFILE} {
 		if errors.Is(err, reason) {
@@ -251,60 +251,59 @@ func onDisk(err error) error {
 	return err
 }
 
-// displayName returns the name of an archive, which comes from an input, for a message.
+// displayName returns the name of an archive in a form for messages. The name comes from an input.
 func displayName(name string) string { return text.Printable(text.Shorten(name, 200)) }
 
-// Limits are the limits for unpacking one archive with all archives in it.
+// Limits limits the unpacking of one archive, including all archives in it.
 type Limits struct {
-	Bytes   int64 // total size of all files
-	Ratio   int64 // highest ratio of unpacked to packed bytes, checked after RatioFrom unpacked bytes
-	Entries int   // number of files and folders
-	Depth   int   // depth of archives inside archives
-	Names   int   // total bytes of all names
-	// RatioFrom is the number of unpacked bytes from which Ratio is checked. Below it a high
-	// ratio is normal, because a small file may repeat one line.
+	Bytes   int64 // maximum total size of all files in bytes
+	Ratio   int64 // maximum ratio of unpacked to packed bytes
+	Entries int   // maximum number of files and folders
+	Depth   int   // maximum depth of archives in archives
+	Names   int   // maximum total length of all names in bytes
+	// RatioFrom is the number of unpacked bytes from which on Ratio is checked. A small file may have a high ratio,
+	// because it repeats one line.
 	RatioFrom int64
 }
 
-// DefaultLimits returns the limits for bundles. The largest bundles in public issues have a few
-// GiB, and logs are compressed to a thirtieth at best.
+// DefaultLimits returns limits for support bundles. The largest bundles in public issues have a few GiB. Logs are
+// compressed to one thirtieth at best.
 func DefaultLimits() Limits {
 	return Limits{Bytes: 16 << 30, Ratio: 400, RatioFrom: 256 << 20, Entries: 200_000, Depth: 5, Names: 32 << 20}
 }
 
-// Problem is an entry, or an archive in the archive, that was not completely unpacked.
+// Problem describes an entry, or an archive in the archive, that was not completely unpacked.
 type Problem struct {
-	Path   string // path below the folder, "." for the archive itself; printable and limited in length
+	Path   string // path below the folder, or "." for the archive itself; printable and limited in length
 	Reason string
-	// Lost reports whether lines may be missing. This is false for links and special files.
+	// Lost reports whether log lines may be missing. It is false for links and special files.
 	Lost bool
 }
 
-// Result says what was unpacked.
+// Result describes the unpacked files.
 type Result struct {
 	Files    int
-	Bytes    int64 // number of bytes written, including those of nested archives
+	Bytes    int64 // number of written bytes, including nested archives
 	Problems []Problem
-	// Refused reports whether a limit was exceeded. The part that was unpacked is then not
-	// worth reading, because it is hundreds of thousands of files, or gigabytes without
-	// content.
+	// Refused reports whether a limit was exceeded. The unpacked part must then not be read, because it is hundreds of
+	// thousands of files, or gigabytes without useful content.
 	Refused bool
 }
 
-// Complete reports whether everything that may contain lines was unpacked.
+// Complete reports whether all entries that may contain log lines were unpacked.
 func (r Result) Complete() bool {
 	return !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Lost })
 }
 
-// source is the archive that is being unpacked. It counts the bytes that are read from it.
+// source is an archive that is being unpacked. It counts the bytes that are read from the archive.
 type source struct {
 	io.ReaderAt
 
 	u     *unpacker
-	dir   string // folder for its files
+	dir   string // folder for the files of the archive
 	depth int
 
-	consumed, produced int64 // numbers of bytes that were read and written
+	consumed, produced int64 // number of bytes that were read from the archive, and that were written
 }
 
 func (s *source) ReadAt(p []byte, t int64) (int, error) {
@@ -313,8 +312,8 @@ func (s *source) ReadAt(p []byte, t int64) (int, error) {
 	return n, err
 }
 
-// writeEntry writes a file of the archive, with its time of modification if that is known. It
-// returns an error only if the unpacking has to end.
+// writeEntry writes a file of the archive. It sets the modification time if the time is known. It returns an error only
+// if unpacking must end.
 func (s *source) writeEntry(name string, modified time.Time, r io.Reader) error {
 	if err := s.u.countEntry(name); err != nil {
 		return err
@@ -354,8 +353,8 @@ func (s *source) writeFile(name string, modified time.Time, r io.Reader) error {
 		_ = s.u.root.Remove(name)
 		return err
 	}
-	_ = s.u.root.Chtimes(name, time.Time{}, modified) // the time comes from the archive, and may be one that no file can have
-	s.u.result.Files++                                // a damaged entry is counted too, because its beginning was read
+	_ = s.u.root.Chtimes(name, time.Time{}, modified) // an error is ignored, because the time comes from the archive and may be invalid for the file system
+	s.u.result.Files++                                // a damaged entry also counts, because its beginning was read
 	if err == nil && IsArchive(f) {
 		s.u.result.Files--
 		s.u.queue = append(s.u.queue, nestedArchive{name: name, depth: s.depth + 1})
@@ -363,7 +362,7 @@ func (s *source) writeFile(name string, modified time.Time, r io.Reader) error {
 	return err
 }
 
-// withoutPath returns an error without its path, for messages that already name the path.
+// withoutPath returns an error without its path. It is for messages that already contain the path.
 func withoutPath(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok && !isFinal(err) {
 		return p.Err
