@@ -24,7 +24,7 @@ import (
 
 // Limits of the size of the read buffer for one file.
 const (
-	minBuffer = 1 << 10 // judge needs half of this size
+	minBuffer = 1 << 10 // detectKind needs half of this size
 	maxBuffer = 64 << 10
 )
 
@@ -158,7 +158,7 @@ func cause(err error) error {
 
 const minBlock = 8
 
-// headSize is the number of bytes that judge examines. It equals the size of a tar header.
+// headSize is the number of bytes that detectKind examines. It equals the size of a tar header.
 const headSize = 512
 
 // kind is a file format that does not consist of lines of text.

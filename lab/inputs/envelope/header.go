@@ -9,7 +9,7 @@ type header uint8
 
 const (
 	none   header = iota
-	word          // a level, or the first line of a panic
+	word          // a log level, or the first line of a panic
 	stamp         // a time
 	klog          // klog header such as I1120 10:00:00.000000
 	object        // JSON
@@ -18,7 +18,7 @@ const (
 	syslog        // syslog header such as Nov 20 10:00:00
 )
 
-// own reports whether only programs write this header. A time may also begin an envelope.
+// own reports whether only programs write this kind of header. A time, for example, may also begin an envelope.
 func (h header) own() bool { return h == klog || h == object || h == logfmt || h == cri }
 
 func headerOf(b []byte) header {
@@ -94,7 +94,7 @@ func isKlog(b []byte) bool {
 	return len(b) > 15 && bytes.IndexByte([]byte("IWEFD"), b[0]) >= 0 && isDigits(b[1:5]) && b[5] == ' ' && b[8] == ':' && b[11] == ':' && isDigits(b[6:8]) && isDigits(b[12:14]) && (b[14] == '.' || b[14] == ' ')
 }
 
-// isCRI reports whether b, the text after a time, continues the envelope of a CRI runtime.
+// isCRI reports whether b, the text after a time, continues the header of the CRI log format.
 func isCRI(b []byte) bool {
 	return len(b) >= 9 && hasPrefix(b, " stdout ", " stderr ") && (b[8] == 'F' || b[8] == 'P') && (len(b) == 9 || b[9] == ' ' || b[9] == ':')
 }
@@ -105,7 +105,7 @@ func isMonth(b []byte) bool { return bytes.Index(months, b)%4 == 0 }
 
 var levels = []string{"DEBUG", "INFO", "WARNING", "WARN", "ERROR", "ERRO", "FATAL", "FATA", "PANIC", "CRITICAL", "TRACE", "NOTICE", "DEBU", "TRAC", "SEVERE", "error", "warning", "warn", "info", "debug", "fatal"}
 
-// levelLen returns the length of the level at the start of a line; zero if there is none.
+// levelLen returns the length of the log level at the start of a line. It returns zero if there is none.
 func levelLen(b []byte) int {
 	for _, l := range levels {
 		if len(b) <= len(l) || string(b[:len(l)]) != l {
@@ -134,7 +134,7 @@ func hasLevel(b []byte) bool {
 	return true
 }
 
-// innerJSON matches the beginning of JSON of a log library, also if escaped in a string.
+// innerJSON matches the beginning of JSON that a log library wrote, which may be escaped in a string.
 var innerJSON = regexp.MustCompile(`^\{[\\"]{1,2}(?:ts|time|level|timestamp|@timestamp)[\\"]{1,2}:`)
 
 // isOpaque reports whether a line is encoded, or contains a log line that was not extracted.
@@ -153,8 +153,8 @@ func isOpaque(b []byte) bool {
 	return len(b) >= 40 && len(bytes.TrimLeft(b, base64)) == 0
 }
 
-// isOrdinary reports whether a line begins like a log line, or continues one, as the lines of a
-// stack trace do. prev is the result for the line before.
+// isOrdinary reports whether a line begins like a log line, or continues one, such as a line of a stack trace. prev is
+// the result for the previous line.
 func isOrdinary(line []byte, prev bool) bool {
 	if len(line) == 0 || headerOf(line) != none {
 		return true
@@ -176,11 +176,11 @@ func isOrdinary(line []byte, prev bool) bool {
 // accessTime matches the time of a web server's access log.
 var accessTime = regexp.MustCompile(`\[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:`)
 
-// talosTime matches the head of a line of the kernel log of Talos, with the node before it in the
-// output of talosctl.
+// talosTime matches the beginning of a line in the kernel log of Talos. In the output of talosctl, the node precedes
+// it.
 var talosTime = regexp.MustCompile(`^(?:\S+: )?[a-z]\w*: +[a-z]+: \[\d{4}-\d\d-\d\dT`)
 
-// IsRuntime reports whether a line is as a container runtime writes it: CRI, or json-file.
+// IsRuntime reports whether a line is in a format of a container runtime, which is CRI or Docker's json-file.
 func IsRuntime(line []byte) bool {
 	if n, _ := stampLen(line); n > 0 {
 		return isCRI(line[n:])

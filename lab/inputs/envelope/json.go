@@ -9,25 +9,26 @@ import (
 	"unicode/utf8"
 )
 
-// node is a value in a JSON text. The values inside a container follow it, up to index end.
+// node is a value in a JSON text. The nodes of the values inside a container follow the node of the container, up to
+// index end.
 type node struct {
 	kind    byte // '{', '[', '"', or '0' for a number, true, false and null
-	first   byte // kind in the text; kind becomes '{' for a list of attributes
+	first   byte // original kind; a list of attributes gets the kind '{'
 	open    bool // whether the end of the container is missing
 	esc     bool // whether the string has escapes
 	record  bool // whether the value is or contains a record
-	certain bool // whether the value is a record of an envelope regardless of its fields
+	certain bool // whether the value is a record of an envelope, whatever its fields are
 	passed  bool // whether the value was emitted as a line
 	parent  int32
 	end     int32
-	line    int32     // index of the field with the line of a record; zero for other values
+	line    int32     // index of the field that contains the line of a record; zero if there is none
 	class   *keyClass // meaning of the key
 	key     []byte    // raw key; nil for an element of an array
-	val     []byte    // text between the quotes of a string, otherwise the text of the value
+	val     []byte    // text of the value, for a string without the quotes
 	text    []byte    // text of the value as it was written
 }
 
-// tree is one parsed JSON value. The next parse reuses its memory.
+// tree is one parsed JSON value. Parsing the next value reuses its memory.
 type tree struct {
 	nodes []node
 	text  []byte
@@ -70,12 +71,12 @@ type ending uint8
 
 const (
 	invalid ending = iota // the text is not JSON
-	cutOff                // the text ends within the value
+	cutOff                // the text ends before the end of the value
 	complete
 )
 
-// parse parses the value at the start of b and returns its length. If the value is cut off, the
-// tree contains the part that was read.
+// parse parses the value at the start of b and returns its length. If the text ends within the value, the tree contains
+// the part that was read.
 func (t *tree) parse(b []byte) (int, ending) {
 	t.nodes, t.text = t.nodes[:0], b
 	return t.parseValue(0, -1, nil, 0)
@@ -196,7 +197,7 @@ func quoted(b []byte, i int) (val []byte, esc bool, next int, done bool) {
 	return nil, false, len(b), false
 }
 
-// unescape appends the unescaped text of a JSON string. An unknown escape is kept.
+// unescape appends the unescaped text of a JSON string. It keeps unknown escapes unchanged.
 func unescape(dst, raw []byte) []byte {
 	for {
 		k := bytes.IndexByte(raw, '\\')

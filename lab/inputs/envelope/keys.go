@@ -21,12 +21,12 @@ const (
 	roleTransport
 	roleStream
 	roleTag   // tag F or P of the CRI format
-	roleName  // a name, of the kind that the enclosing object states
+	roleName  // a name of the kind of object that the enclosing object states
 	roleFile  // path or tag of the log
 	roleAttrs // further fields in one text
 )
 
-// roleNames are names of fields about the place, without filler words.
+// roleNames contains, for each role, the names of fields with this role, without filler words.
 var roleNames = map[role]string{
 	rolePod:        "pod podname kubepod",
 	roleNamespace:  "namespace ns podnamespace namespacename podns kubens kubenamespace",
@@ -43,18 +43,18 @@ var roleNames = map[role]string{
 }
 
 var (
-	// lineNames are names of the field with the line, ordered by how certain they are.
+	// lineNames contains names of the field with the log line. The most certain names come first.
 	lineNames = strings.Fields(`log raw textpayload logline line original rawlog rawline rawmessage originalmessage fullmessage logmessage
 		logtext logrecord logentry logevent logbody message msg jsonpayload body bodytext messagetext msgtext shortmessage content text entry payload
 		event record logs output data`)
-	// timeNames are names of the field with the time. Names for the time at which the container
-	// wrote the line come first.
+	// timeNames contains names of the field with the time. Names that mean the time at which the container wrote the
+	// line come first.
 	timeNames = strings.Fields(`time timestampns tsns timens timenano timestampnanos timeunixnano timestamp ts realtimetimestamp sourcerealtimetimestamp
 		eventtime systemtime logtime logtimestamp timestampms timems date datetime timegenerated createdat created occurred at when t timestampunix epoch
 		observedtimeunixnano observedtimestamp receivetimestamp receivedat ingestiontime ingested indextime`)
-	// rawNames are names of fields that no program uses for its own fields.
+	// rawNames contains names that no program uses for its own fields.
 	rawNames = strings.Fields("log raw textpayload jsonpayload logline line rawlog rawline rawmessage logmessage logtext logrecord logentry logevent original originalmessage")
-	// fillers are words in the name of a field that do not change its meaning.
+	// fillers contains words in names of fields that do not change the meaning of the name.
 	fillers = strings.Fields("k8s kubernetes kube io resource meta metadata label labels attributes attr fields orchestrator docker cri systemd syslog field tag tags properties dimensions utc")
 
 	attributeNames = strings.Fields("labels tags fields attributes kubernetes k8s metadata label")
@@ -66,21 +66,21 @@ var (
 	aboutNames     = strings.Fields("labels annotations podlabels podannotations namespacelabels namespaceannotations k8slabels kuberneteslabels owner ownerreferences nodelabels")
 )
 
-// keyClass is the meaning of the name of a field.
+// keyClass is the meaning of a field's name.
 type keyClass struct {
 	key                []byte // name as it is written in JSON
 	role               role
-	line               uint8 // rank among the names of the line, 1 is best; zero if it is not such a name
-	time               uint8 // rank among the names of the time; zero if it is not such a name
+	line               uint8 // rank among the names for the line, of which 1 is best; zero if the name has another meaning
+	time               uint8 // rank among the names for the time, of which 1 is best; zero if the name has another meaning
 	raw                bool  // whether only an envelope has such a field
 	kube               bool  // whether the name refers to Kubernetes
 	own                bool  // whether the log libraries of programs write the field
 	level              bool  // whether the log libraries of programs and many shippers write the field
-	describesContainer bool  // whether the field describes the container, and not what the container wrote
+	describesContainer bool  // whether the field describes the container, and not the output of the container
 	object             bool  // whether Kubernetes objects have the field
 	value              bool  // whether the field is the value of an attribute
 	name               bool  // whether the field is the name of an attribute
-	host               bool  // whether the field is the name of a machine, as the machine calls itself
+	host               bool  // whether the field is the host name of a machine
 }
 
 var (

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Place is where a line was written. A field is "" if the envelope does not state it.
+// Place is the origin of a line, such as a container. A field is "" if the envelope does not state it.
 type Place struct {
 	Cluster, Namespace, Pod, Container, Node string
 	// Unit, Identifier and Transport are fields of the systemd journal.
 	Unit, Identifier, Transport string
-	// Name distinguishes origins that are not pods, such as services of Docker Compose.
+	// Name distinguishes origins that are not pods, such as the services of Docker Compose.
 	Name string
 }
 
-// fields returns pointers to the fields in the order of their roles, and then to Name.
+// fields returns pointers to the fields in the order of their roles. The pointer to Name is last.
 func (p *Place) fields() [9]*string {
 	return [...]*string{rolePod - 1: &p.Pod, roleNamespace - 1: &p.Namespace, roleContainer - 1: &p.Container, roleNode - 1: &p.Node, roleCluster - 1: &p.Cluster, roleUnit - 1: &p.Unit, roleIdentifier - 1: &p.Identifier, roleTransport - 1: &p.Transport, roleTransport: &p.Name}
 }
 
-// merge returns p with the information that a further layer of the envelope adds.
+// merge returns p with the additional data from another layer of the envelope.
 func merge(p Place, more *Place) Place {
 	to := p.fields()
 	for i, from := range more.fields() {
@@ -46,11 +46,10 @@ func IsName[T string | []byte](s T) bool {
 }
 
 var (
-	// madePod matches the name of a pod that a controller created for a Deployment, a
-	// DaemonSet, a Job or a StatefulSet. Kubernetes makes the random parts from digits and
-	// consonants.
+	// madePod matches the name of a pod that a controller created for a Deployment, a DaemonSet, a Job or a
+	// StatefulSet. The random parts of such names have only digits and consonants.
 	madePod = regexp.MustCompile(`^[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?-(?:[0-9a-f]{5,10}-[bcdfghjklmnpqrstvwxz2456789]{5}|[bcdfghjklmnpqrstvwxz2456789]{5}|[0-9]{1,4})$`)
-	// likelyPod matches the same names with any letters, because people change names.
+	// likelyPod matches similar names with any letters, because people anonymize names.
 	likelyPod = regexp.MustCompile(`-[a-z0-9]{4,10}-[a-z0-9]{5}$`)
 	// staticPod matches the name of a static pod of the control plane.
 	staticPod = regexp.MustCompile(`^(?:etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kube-vip|haproxy|keepalived|cloud-controller-manager)-[a-z0-9][-a-z0-9.]*$`)
@@ -59,15 +58,15 @@ var (
 )
 
 func isPod(s []byte) bool {
-	if !IsName(s) || s[0] <= '9' || longHash.Match(s) { // such a word is a date or the name of an image
+	if !IsName(s) || s[0] <= '9' || longHash.Match(s) { // a word that begins with a digit or ends with a hash is a date or the name of an image
 		return false
 	}
 	at := likelyPod.FindIndex(s)
 	return at != nil && bytes.ContainsAny(s[at[0]:], "0123456789") || madePod.Match(s) || staticPod.Match(s)
 }
 
-// logNames match the names that container runtimes, the kubelet and shippers give to the log of
-// a container, such as kube.var.log.containers.POD_NS_CONTAINER-ID.log.
+// logNames matches the names that container runtimes, the kubelet and shippers give to the log of a container, such as
+// kube.var.log.containers.POD_NS_CONTAINER-ID.log.
 var logNames = []*regexp.Regexp{
 	regexp.MustCompile(`^/?k8s_(?P<container>[^_]+)_(?P<pod>[^_]+)_(?P<ns>[^_]+)`),
 	regexp.MustCompile(`log.*pods/(?P<ns>[^_/]+)_(?P<pod>[^_/]+)_[^_/]*/(?P<container>[^/]+)/`),
@@ -90,8 +89,8 @@ func placeOfPath(s []byte) (p Place, ok bool) {
 	return p, false
 }
 
-// placeOfWords returns the place in the words before a line, such as NAMESPACE/POD[CONTAINER].
-// sure reports whether the words can hardly mean anything else.
+// placeOfWords returns the origin that the words before a line name, such as NAMESPACE/POD[CONTAINER]. sure reports
+// whether the words can hardly have another meaning.
 func placeOfWords(prefix []byte) (p Place, sure bool) {
 	if p, ok := placeOfPath(bytes.TrimRight(prefix, ": \t")); ok {
 		return p, true

@@ -5,15 +5,14 @@ import (
 	"encoding/json"
 )
 
-// facts are the information about a line that the layers of its envelope contain.
+// facts contains the data about a line that the layers of its envelope state.
 type facts struct {
 	place [roleTransport + 1][]byte
-	file  Place // place where the line was written, which a path or the words at the start of the line state
+	file  Place // origin that a path or the words at the start of the line state
 	stamp []byte
-	// zoneless reports whether stamp is coarse and may be in local time, so that a time in the
-	// line itself is better.
+	// zoneless reports whether stamp is imprecise and may be in local time. A time in the line itself is then better.
 	zoneless bool
-	rank     uint8 // rank of the name of the field with stamp
+	rank     uint8 // rank of the name of the field from which stamp was read
 	stream   byte  // 'o' for stdout, 'e' for stderr
 	partial  bool  // whether the next line of the container continues the line
 	signs
@@ -28,27 +27,27 @@ func (f *facts) clone() facts {
 	return c
 }
 
-// signs are properties of an object from which follows whether it is an envelope.
+// signs are properties of an object that indicate whether the object is an envelope.
 type signs struct {
-	kube     bool  // whether the name of a field says that it describes a container
-	nested   bool  // whether the fields about the place are in an object of their own
-	placed   bool  // whether fields name a place
+	kube     bool  // whether the name of a field says that the field describes a container
+	nested   bool  // whether the fields about the origin are in a nested object
+	placed   bool  // whether some field names an origin
 	timed    bool  // whether a field is a time
-	streamed bool  // whether a field is stdout or stderr
-	flat     uint8 // number of fields that name a place with one plain word
-	object   bool  // whether a field may name an object that a program works on instead of a place
+	streamed bool  // whether the value of a field is stdout or stderr
+	flat     uint8 // number of fields that name an origin with one plain word
+	object   bool  // whether a field may name an object on which a program works, and not the origin
 }
 
-// records extracts log lines from values with named fields, independent of the order and
-// nesting of the fields. A value is JSON, or anything with columns or keys. A record is an
-// object with a field that contains a line. records is not safe for concurrent use.
+// records extracts log lines from values with named fields, whatever the order and nesting of the fields is. A value is
+// JSON, or anything with columns or keys. A record is an object with a field that contains a log line. records is not
+// safe for concurrent use.
 type records struct {
 	classes map[string]*keyClass
 	trees   []*tree // a tree for each level of JSON inside strings of JSON
 	depth   int
-	out     func(f *facts, text []byte) // receives the line of a record
-	wrote   func(f *facts, text []byte) // receives JSON that a program wrote
-	quiet   bool                        // whether lines are counted but not passed on
+	out     func(f *facts, text []byte) // called with each line that is a field of a record
+	wrote   func(f *facts, text []byte) // called with each JSON value that a program wrote
+	quiet   bool                        // whether lines are only counted
 	found   int                         // number of lines that were fields of records
 	raw     int                         // number of values that are themselves lines
 }
@@ -68,8 +67,8 @@ func (r *records) tree() *tree {
 	return r.trees[r.depth]
 }
 
-// read passes on the lines in a JSON value. It returns false and passes on nothing if the value
-// contains no line, or is itself a line.
+// read passes the lines in a JSON value to out. If the value contains no line or is itself a line, read returns false
+// and does not call out.
 func (r *records) read(b []byte, outer facts) (n int, how ending, ok bool) {
 	t := r.tree()
 	if n, how = t.parse(b); how != complete || !r.prepare(t) {
@@ -90,14 +89,14 @@ func (r *records) read(b []byte, outer facts) (n int, how ending, ok bool) {
 	return n, how, r.found+r.raw > before
 }
 
-// walkBelow passes on the records at and below a node, whose lines may have further JSON in them.
+// walkBelow passes on the records at a node and below it. The lines of these records may contain further JSON.
 func (r *records) walkBelow(t *tree, i int32, outer facts) {
 	r.depth++
 	r.walk(t, i, &outer)
 	r.depth--
 }
 
-// row passes on the line of an object that was made field by field, if it has one.
+// row passes on the line of an object that was built field by field. It returns false if the object has no line.
 func (r *records) row(t *tree, f facts, certain bool) bool {
 	x := &t.nodes[0]
 	x.certain = certain
@@ -120,8 +119,8 @@ var (
 // msgRank is the rank of the name under which zap and klog write their message.
 var msgRank = classify("msg").line
 
-// prepare marks each value of a tree that is or contains a record, and reports whether there is any.
-// Attributes, rows of tables and pairs become objects with fields first.
+// prepare marks each value in a tree that is or contains a record, and reports whether there is one. Before that, it
+// converts attributes, rows of tables and pairs to objects with fields.
 func (r *records) prepare(t *tree) bool {
 	for i := range t.nodes {
 		if x := &t.nodes[i]; x.key == nil {
@@ -137,7 +136,7 @@ func (r *records) prepare(t *tree) bool {
 		case x.kind == '[' && x.parent >= 0 && t.nodes[x.parent].kind == '[':
 			foldPair(t, i)
 		case x.kind == '[' && x.end == i+2 && !x.open && x.class.role != roleAttrs && (x.class.role != roleNone || x.class.line+x.class.time > 0):
-			if y := &t.nodes[i+1]; y.kind == '"' { // the only value of a field
+			if y := &t.nodes[i+1]; y.kind == '"' { // the value is the only one of its field
 				x.kind, x.val, x.esc = y.kind, y.val, y.esc
 			}
 		}
@@ -172,7 +171,7 @@ func (r *records) prepare(t *tree) bool {
 	return found
 }
 
-// foldAttribute turns {"key":"k8s.pod.name","value":{"stringValue":"x"}} into a field.
+// foldAttribute converts {"key":"k8s.pod.name","value":{"stringValue":"x"}} to a field.
 func (r *records) foldAttribute(t *tree, i int32) {
 	x := &t.nodes[i]
 	var name, value *node
@@ -200,7 +199,7 @@ func (r *records) foldAttribute(t *tree, i int32) {
 	}
 }
 
-// foldPair turns a list such as ["1763632800000000000","line",{}] into a record.
+// foldPair converts a list such as ["1763632800000000000","line",{}] to a record.
 func foldPair(t *tree, i int32) {
 	x := &t.nodes[i]
 	if x.open || x.end < i+3 || t.nodes[i+2].kind != '"' || t.nodes[i+1].kind == '{' || t.nodes[i+1].kind == '[' {
@@ -216,7 +215,7 @@ func foldPair(t *tree, i int32) {
 	}
 }
 
-// foldTable turns the rows of an object with columns and rows into records.
+// foldTable converts the rows of an object with columns and rows to records.
 func (r *records) foldTable(t *tree, i int32) {
 	var names []*keyClass
 	rows, hasLine := int32(-1), false
@@ -277,7 +276,7 @@ func (r *records) lineOf(t *tree, i int32) (best int32) {
 	return best
 }
 
-// isOwn reports whether an object has the fields that a program logs, so that it is the line itself.
+// isOwn reports whether an object has fields that programs log. Such an object is itself the log line.
 func isOwn(t *tree, i int32) bool {
 	line := func(y *node) bool { return y.class.line > 0 && !y.class.raw && y.kind == '"' }
 	own := func(y *node) bool { return y.class.own || y.class.level || y.class.time > 0 }
@@ -312,8 +311,8 @@ func (r *records) walk(t *tree, i int32, outer *facts) {
 	}
 }
 
-// gatherAround adds what a container says about the records in it: an object by its other fields, a
-// list such as [1763632800.1, {...}] by the time at its start.
+// gatherAround adds the data that a container states about the records in it. An object states them in its other
+// fields. A list such as [1763632800.1, {...}] states the time at its start.
 func (r *records) gatherAround(t *tree, i int32, f *facts) {
 	x := &t.nodes[i]
 	for c, y := range t.items(i) {
@@ -335,7 +334,7 @@ func (r *records) gatherAround(t *tree, i int32, f *facts) {
 	}
 }
 
-// gather adds what a field, and the fields in it, say about the place and the time.
+// gather adds the data that a field and the fields in it state about the origin and the time.
 func (r *records) gather(t *tree, i int32, parent *keyClass, f *facts) {
 	x := &t.nodes[i]
 	k := x.class
@@ -426,7 +425,7 @@ func (f *facts) addPath(val []byte) bool {
 	return ok
 }
 
-// attributes reads labels that are written as a text: JSON, or {a="b", c="d"}.
+// attributes reads labels from a string, which is JSON or {a="b", c="d"}.
 func (r *records) attributes(val []byte, esc bool, f *facts) {
 	if esc {
 		val = unescape(nil, val)
@@ -445,7 +444,7 @@ func (r *records) attributes(val []byte, esc bool, f *facts) {
 	}
 }
 
-// labelSet reads {a="b", c="d"} and {a:b, c:d}, and returns its length.
+// labelSet reads {a="b", c="d"} or {a:b, c:d}, and returns its length.
 func (r *records) labelSet(b []byte, f *facts) int {
 	for i := 1; i < len(b); {
 		switch {
@@ -470,7 +469,7 @@ func (r *records) labelSet(b []byte, f *facts) int {
 	return 0
 }
 
-// valueAt reads the value at b[i], which is quoted or ends before one of some bytes.
+// valueAt reads the value at b[i]. The value is quoted, or ends before one of the bytes in ends.
 func valueAt(b []byte, i int, ends string) (val []byte, esc bool, next int, ok bool) {
 	if i < len(b) && b[i] == '"' {
 		return quoted(b, i)
@@ -495,7 +494,7 @@ func (r *records) pass(f *facts, text []byte) {
 	}
 }
 
-// passJSON passes on a JSON object that a program wrote, on one line.
+// passJSON passes on, as one line, a JSON object that a program wrote.
 func (r *records) passJSON(f *facts, b []byte) {
 	if r.raw++; r.quiet {
 		return
@@ -511,7 +510,7 @@ func (r *records) passJSON(f *facts, b []byte) {
 	r.wrote(f, b)
 }
 
-// record passes on the line of an object, or the object if a program wrote it.
+// record passes on the line of an object. If a program wrote the object, record passes on the object itself.
 func (r *records) record(t *tree, i int32, f facts) {
 	x := &t.nodes[i]
 	l := &t.nodes[x.line]
@@ -527,7 +526,7 @@ func (r *records) record(t *tree, i int32, f facts) {
 	for c, y := range t.items(i) {
 		m := y.class
 		if c != x.line && (!own || certain || m.kube || m.role == roleStream || m.role == roleAttrs || m.time > 0) {
-			r.gather(t, c, nil, &f) // Further fields of a program say what it works on.
+			r.gather(t, c, nil, &f) // other fields of a program describe the object on which it works
 		}
 	}
 	var text []byte
@@ -546,13 +545,13 @@ func (r *records) record(t *tree, i int32, f facts) {
 	case l.kind == '{':
 		r.passJSON(&f, l.val)
 	case !certain && own && (level || foreign > 2) && !l.class.raw && !looksLogged(text):
-		r.passJSON(&f, x.val) // A shipper has merged the fields of the program with its own.
+		r.passJSON(&f, x.val) // a shipper has merged the program's fields with its own
 	default:
 		r.pass(&f, text)
 	}
 }
 
-// isEnvelope reports whether an object with these facts is an envelope, and not what a program wrote itself.
+// isEnvelope reports whether an object with these facts is an envelope. Otherwise a program wrote the object itself.
 func (f *facts) isEnvelope(line *keyClass, own, level bool, foreign int, text []byte) bool {
 	switch {
 	case text != nil && looksLogged(text) && (f.placed || f.streamed || line.raw || f.timed && !(own && level)):
@@ -586,7 +585,7 @@ func (f *facts) where() Place {
 	return p
 }
 
-// appendKey appends what tells places apart.
+// appendKey appends a key that is different for different origins.
 func (f *facts) appendKey(dst []byte) []byte {
 	for _, v := range f.place {
 		dst = append(append(dst, v...), 0)

@@ -9,11 +9,12 @@ import (
 
 // clock parses times in the forms that tools write.
 type clock struct {
-	now  time.Time // determines the year of times without a year
-	last int       // index of the layout that matched last
+	now  time.Time // current time, from which the year of times without a year follows
+	last int       // index of the layout that matched the previous time
 }
 
-// layouts are forms of times other than RFC 3339 and similar ones, which stampLen recognizes.
+// layouts contains the formats of times that differ from RFC 3339, because stampLen recognizes only RFC 3339 and
+// similar formats.
 var layouts = []string{
 	"Jan _2, 2006 @ 15:04:05", "Jan _2, 2006, 15:04:05", "Jan _2, 2006 15:04:05", "Jan _2, 2006, 3:04:05 PM", "Jan _2, 2006 3:04:05 PM", "Mon, Jan _2 2006 3:04:05 pm",
 	"02/Jan/2006:15:04:05 -0700", "2/Jan/2006 15:04:05", "Mon Jan _2 15:04:05 2006", "Mon Jan _2 15:04:05 MST 2006", "Mon, 02 Jan 2006 15:04:05 MST", "Mon, 02 Jan 2006 15:04:05 -0700",
@@ -21,9 +22,8 @@ var layouts = []string{
 	"20060102T150405Z", "20060102T150405", "2006-01-02 3:04:05 PM", "Jan _2 15:04:05", "01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", "02-Jan-2006 15:04:05", "Jan 02 2006 15:04:05",
 }
 
-// parse returns the time in b in UTC, and the unit of its last digit. A time without a zone is
-// taken as UTC. A time without a year gets the latest year with which it is at most a day after
-// now.
+// parse returns the time in b in UTC, and the unit of its last digit. A time without a zone is assumed to be in UTC. A
+// time without a year gets the latest year in which it is at most one day after now.
 func (c *clock) parse(b []byte) (t time.Time, unit time.Duration, ok bool) {
 	b = bytes.TrimSpace(b)
 	if n, digits := stampLen(b); n > 0 {
@@ -41,7 +41,7 @@ func (c *clock) parse(b []byte) (t time.Time, unit time.Duration, ok bool) {
 	return c.parseLayout(string(b))
 }
 
-// parseStamp parses a time that stampLen found. Its zone may follow after a space.
+// parseStamp parses a time that stampLen has found. A space may precede its zone.
 func parseStamp(b []byte, digits int) (t time.Time, unit time.Duration, ok bool) {
 	text := bytes.Clone(b[:19])
 	text[4], text[7], text[10] = '-', '-', 'T'
@@ -121,7 +121,7 @@ func (c *clock) parseLayout(text string) (t time.Time, unit time.Duration, ok bo
 	return t, 0, false
 }
 
-// addYear returns t with the latest year with which it is at most a day after now.
+// addYear sets the latest year in which t is at most one day after now.
 func (c *clock) addYear(t time.Time) (time.Time, bool) {
 	for year := c.now.Year() + 1; year > c.now.Year()-9; year-- {
 		full := time.Date(year, t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)

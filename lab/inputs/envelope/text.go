@@ -19,8 +19,8 @@ type Text struct {
 	nuls  *int64
 }
 
-// NewText returns a reader of r. head are the first bytes of r. It adds the number of omitted
-// NUL bytes to nuls.
+// NewText returns a reader for the lines of r. head contains the first bytes of r. The number of omitted NUL bytes is
+// added to nuls.
 func NewText(r io.Reader, head []byte, nuls *int64) *Text {
 	if order := byteOrder(head); order != nil {
 		r = transform.NewReader(r, order.NewDecoder())
@@ -94,5 +94,5 @@ func (t *Text) clean(b []byte) int {
 	return len(out)
 }
 
-// minBlock is the number of consecutive NUL bytes from which they are not part of a line.
+// minBlock is the minimum number of consecutive NUL bytes that form a block.
 const minBlock = 8

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// undos are changes of whole lines, in the order in which they are tried.
+// undos contains the changes of whole lines that can be undone, in the order in which they are tried.
 var undos = []struct {
 	outermost bool // whether only the outermost layer of an envelope can be this change
 	found     func(lines [][]byte) bool
@@ -34,12 +34,12 @@ func contain(lines [][]byte, chars string) bool {
 	return slices.ContainsFunc(lines, func(l []byte) bool { return bytes.ContainsAny(l, chars) })
 }
 
-// spaces are characters that look like a space or are invisible.
+// spaces contains characters that look like a space or are invisible.
 const spaces = "\u00a0\u202f\u2007\ufeff\u200b\u200e\u2060\u200c\u200d"
 
 var plainSpaces = strings.NewReplacer("\u00a0", " ", "\u202f", " ", "\u2007", " ", "\ufeff", "", "\u200b", "", "\u200e", "", "\u2060", "", "\u200c", "", "\u200d", "")
 
-// sequence matches what follows an escape character: a colour, a movement, a title, a link.
+// sequence matches the text after an escape character. It sets a color, a position, a title or a link.
 const sequence = `(?:\[[0-9;?:]*[A-Za-z]|\][^\x07\x1b]*[\x07\x1b])`
 
 var (
@@ -101,7 +101,7 @@ func unescapeHTML(dst, b []byte) []byte {
 	return append(dst, strings.ReplaceAll(text, "\u00a0", " ")...)
 }
 
-// isEscaped reports whether all quotes have a backslash, or each line is a quoted string.
+// isEscaped reports whether all quotes in the lines have a backslash, or each line is a quoted string.
 func isEscaped(lines [][]byte) bool {
 	found, quotes := false, true
 	for _, l := range lines {
@@ -119,7 +119,7 @@ func isEscaped(lines [][]byte) bool {
 	return found || quotes
 }
 
-// isQuoted reports whether a line is a quoted string, as in a list.
+// isQuoted reports whether a line is a quoted string, as in a JSON list.
 func isQuoted(l []byte) bool {
 	text := unquoteLine(l)
 	return len(text) < len(l) && headerOf(unescape(nil, text)) > word && isEscaped([][]byte{l})
