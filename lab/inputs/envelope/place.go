@@ -49,7 +49,7 @@ var (
 	// madePod matches the name of a pod that a controller created for a Deployment, a DaemonSet, a Job or a
 	// StatefulSet. The random parts of such names have only digits and consonants.
 	madePod = regexp.MustCompile(`^[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?-(?:[0-9a-f]{5,10}-[bcdfghjklmnpqrstvwxz2456789]{5}|[bcdfghjklmnpqrstvwxz2456789]{5}|[0-9]{1,4})$`)
-	// likelyPod matches similar names with any letters, because people anonymize names.
+	// likelyPod matches similar names with any letters, because people change names.
 	likelyPod = regexp.MustCompile(`-[a-z0-9]{4,10}-[a-z0-9]{5}$`)
 	// staticPod matches the name of a static pod of the control plane.
 	staticPod = regexp.MustCompile(`^(?:etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kube-vip|haproxy|keepalived|cloud-controller-manager)-[a-z0-9][-a-z0-9.]*$`)
