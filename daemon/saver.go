@@ -307,8 +307,8 @@ func (s *saver) unsavedSince() monitor.SaveFailure {
 	return s.failing
 }
 
-// tryLock tries once to lock the folder, unless it is locked already. The folder is not locked if another instance used
-// it at the start, if it was not writable, or if the lock was removed.
+// tryLock tries once to lock the folder, unless this process holds the lock. It does not hold the lock if, at the
+// start, another instance used the folder or the folder was not writable, or if the lock was removed.
 func (s *saver) tryLock() {
 	once, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -118,8 +118,8 @@ func (a *awaitedParts) relevantLags() []lag {
 }
 
 // matchLag determines to which keys the lines of a lagging stream belong. The value of a name in `by` comes from the
-// captures, then from the labels of the stream, then from the fields of the line. Therefore only a label counts that
-// the stream has and that the part does not capture.
+// captures, then from the labels of the stream, then from the fields of the line. Therefore a label of
+// the stream determines a value only if the part does not capture that name.
 func (rs *ruleState) matchLag(l *watermark.Lag, p *part) lag {
 	out := lag{Lag: l, part: p, who: rs.in.Identity(l.Stream.Labels)}
 	unknown := func(name string) bool { return slices.Contains(l.Stream.UnknownLabels, name) }

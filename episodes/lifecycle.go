@@ -36,7 +36,7 @@ type episode struct {
 	openedTenant string // tenant that is charged for the episode while it is in no quota; see the method tenant
 
 	starts      int64 // time of the trigger that opened the episode
-	clockShift  int64 // sum of the clock changes by which starts was moved
+	clockShift  int64 // total of the clock changes that starts was corrected for
 	newest      int64 // time of the newest trigger
 	windowStart int64 // start of the window that opened the episode, exclusive
 	firedAt     int64 // time by the clock when it fired; zero while pending

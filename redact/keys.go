@@ -155,7 +155,7 @@ const (
 	weakKey            // secret unless the value is prose or the name of an object, as after secret and token
 	authKey            // secret if the value looks encoded, as after auth
 	queryKey           // secret in URLs and in key=value, as after sig and key
-	strongKey          // always a secret, as after password and api_key
+	strongKey          // the value is always a secret; examples are password and api_key
 	headerKey          // the whole header is a secret, as after Authorization and Cookie
 )
 

@@ -175,7 +175,7 @@ func (s *State) endDisplaced(old *slot, ep episodes.Episode, now time.Time) {
 		endLast(old.laterEpisodes, ep, now)
 		return
 	}
-	// known is set if the end of a displaced episode has become known.
+	// known is set if ep reports the end of a displaced episode, and this end was not known before.
 	known := old != nil && old.isDisplaced() && old.endedAt.IsZero() && ep.State == episodes.StateDropped
 	if old == nil || old.isOver() && !known {
 		return

@@ -8,8 +8,8 @@ import (
 )
 
 // SetPeers sets the peers of s. These are the states of the other members of the endpoint's
-// cluster, which notify the same people. If one endpoint has held an episode for long enough
-// to notify about it, the episode counts as notified at all of them. States of one cluster
+// cluster, which notify the same people. If one member has had the alert of an episode for long
+// enough to notify about it, the episode counts as notified in all of them. States of one cluster
 // must be guarded by the same mutex.
 func (s *State) SetPeers(peers []*State) { s.peers = peers }
 

@@ -53,7 +53,7 @@ func countFacets(q query, all []episodes.Episode) []Facet {
 			}
 		}
 		if own != "" && counts[own] == 0 {
-			counts[own] = 0 // 0, so that the reader can deselect a value that no longer occurs
+			counts[own] = 0 // a selected value that no longer occurs is shown with the count 0, so that the user can deselect it
 		}
 		if f := newFacet(q, label, counts); len(f.Values) > 0 {
 			out = append(out, f)

@@ -38,8 +38,8 @@ type Options struct {
 	Now func() time.Time
 	// Transport replaces the configured transport in tests.
 	Transport http.RoundTripper
-	// MaxUnacked is the total size, in bytes, of the batches that the aggregator has not
-	// saved, from which on the agent stops reading. Zero means DefaultMaxUnacked.
+	// MaxUnacked is a size in bytes. The agent stops reading while the batches that the
+	// aggregator has not saved are larger in total. Zero means DefaultMaxUnacked.
 	MaxUnacked int
 }
 

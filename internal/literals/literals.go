@@ -129,7 +129,7 @@ func (c *Cond) find(line []byte) int {
 type Choice struct {
 	Texts []Text
 	Cost  float64 // sum of the costs of the texts
-	// Escapable is set if some texts come from Pieces, so that a format may write them with escapes.
+	// Escapable is set if some texts were made by Pieces. A log format may write such texts with escapes.
 	Escapable bool
 }
 

@@ -47,7 +47,7 @@ type endpoint struct {
 	backSince     time.Time // time of the first response after an outage; zero if there is no outage or no response yet
 	peer          peer
 	changed       bool      // whether the estimate of the peer's clock has changed since all messages were sent
-	repeated      time.Time // time at which all messages were last sent again because of such a change
+	repeated      time.Time // time at which all messages were last sent again because the estimate changed
 
 	// mu is shared by the endpoints of a sink, because the states of Alertmanagers in one
 	// cluster read each other.

@@ -74,7 +74,7 @@ const (
 	namedPoints   = 0.5 // points for an error in a line whose level is harmless
 	passingPoints = -1.0
 	retryPoints   = -0.5 // points for a program that tries again, because the next attempt may succeed
-	// perCause is added for each cause in a message such as "action: reason: reason". A failed
+	// perCause is added to the rank of a pattern for each cause in a message such as "action: reason: reason". A failed
 	// operation reports its cause, whereas a mere remark has none.
 	perCause  = 0.2
 	maxCauses = 5

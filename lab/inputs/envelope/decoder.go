@@ -43,7 +43,7 @@ type Decoder struct {
 	placed     bool // whether the steps read times or places
 	copied     bool // whether the times that the steps read are the times at which the lines were copied
 	decided    bool
-	looked     map[string]int // number of searches for an envelope, by the outline of the line that caused the search
+	looked     map[string]int // number of searches for an envelope; the key is the outline of the line for which it was searched
 	rest       []byte         // beginning of an incomplete line
 	block      block          // nil outside a block
 	inYAML     bool           // whether the lines are YAML documents

@@ -20,8 +20,8 @@ type cutter func(d *Decoder, line []byte, f *facts) (rest []byte, ok bool)
 // frame is a kind of text that tools write before each line.
 type frame struct {
 	cut cutter
-	// isSure reports whether the removed text is unlikely to come from the program that wrote the log. Nil means that
-	// it always is. It must return true for six of ten lines, or for half of the lines that name pods.
+	// isSure reports whether the removed text was written by a tool, and not by the program itself. Nil means always.
+	// A log has this frame if isSure returns true for six of ten framed lines, or if the texts left have the same tag.
 	isSure func(d *Decoder, line, rest []byte) bool
 }
 

@@ -236,7 +236,7 @@ func (c *lengthClass) rarestWindows(tried *[maxTried]int, ids []int32) int {
 	return n
 }
 
-// window holds the hashes that each pair of a window can have. There are several, because letters can have either case.
+// window holds, for each pair of adjacent bytes, the possible hashes of the pair. A pair has several hashes, because each letter can have either case.
 type window struct {
 	pairs  int
 	hashes [maxPairs][4]byte

@@ -158,7 +158,7 @@ const (
 	turnIdle int32 = iota
 	turnQueued
 	turnRunning
-	turnRunningAgain // a worker has the follower, and it was added again in the meantime
+	turnRunningAgain // a worker is running the follower, and must run the follower once more
 )
 
 // queue distributes followers to workers in the order in which they were added. No two workers
