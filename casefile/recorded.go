@@ -324,7 +324,7 @@ func (in *RecordedScan) noteAbsentSources(c *Case) {
 		if len(blind[kind]) == 1 {
 			verb = "has"
 		}
-		c.addList(fmt.Sprintf("%s: %d of %d rules %s no input that can contain the lines, so these failures would not be seen.",
+		c.addList(fmt.Sprintf("%s: %d of %d rules %s no input that can contain their lines, so nobody would see these failures.",
 			missing, len(blind[kind]), total, verb), blind[kind])
 	}
 }

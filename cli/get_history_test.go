@@ -32,7 +32,7 @@ func TestGetHistory(t *testing.T) {
 		"00000000000000aa  LeaseLost  critical  2026-01-01T10:00:00Z  12m 0s  2         1      cluster=east namespace=a", "",
 		"RULE       NOTIFIED  FLAPS  EPISODES  ALERTS  TIME FIRING  NEWEST",
 		"LeaseLost  6         1      3         2       36m 0s       2026-01-01T10:00:00Z", "",
-		"There are older ones: --after 17-00000000000000aa", "",
+		"There are older entries; list them with --after 17-00000000000000aa", "",
 	}, "\n"), out)
 	out, _, code = asked(nil, "get", "history", "--url", srv.URL, "-o", "wide")
 	require.Zero(t, code)

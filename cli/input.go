@@ -232,7 +232,7 @@ func checkInput(w io.Writer, r replay.Report, account *inputs.Account) error {
 		if !found {
 			return fmt.Errorf("%s: this is no all-clear; provide the logs as the containers wrote them", said)
 		}
-		fmt.Fprintf(w, "%s; there may be more in the others\n", said)
+		fmt.Fprintf(w, "%s; the other lines may contain more failures\n", said)
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func newReplay(c *cli) *cobra.Command {
 
 func (f *replayFlags) checkArgs(args []string) error {
 	if len(f.against) == 0 && f.exitCode != 0 {
-		return usageErrorf("--exit-code needs --against: it reports differences")
+		return usageErrorf("--exit-code reports differences, so it needs --against")
 	}
 	return f.loki.checkArgs(args)
 }

@@ -341,7 +341,7 @@ func TestAPageIsNoReceiver(t *testing.T) {
 	s.log("a", "text of a")
 	s.eventually(func() bool {
 		_, body := s.get("/api/v1/sources")
-		return strings.Contains(body, "this is not the answer of Alertmanager")
+		return strings.Contains(body, "the response does not come from Alertmanager")
 	}, "the page names the cause")
 	_, metrics := s.get("/metrics")
 	require.Contains(t, metrics, `crowsnest_notification_endpoint_up{`)

@@ -73,7 +73,7 @@ func (c *changeLog) logMembers(s, old sources.Status) {
 	}
 	for name := range old.Members {
 		if _, still := s.Members[name]; !still {
-			log.Warn().Str("member", name).Msg("member is gone for good: rules no longer wait for it")
+			log.Warn().Str("member", name).Msg("the member was removed: rules no longer wait for its lines")
 		}
 	}
 }

@@ -29,7 +29,7 @@ func ReleaseProgram() error {
 	}
 	for _, m := range list {
 		if _, _, errno := syscall.Syscall(syscall.SYS_MADVISE, m.from, m.to-m.from, syscall.MADV_DONTNEED); errno != 0 {
-			return fmt.Errorf("release %x-%x of the program: %w", m.from, m.to, errno)
+			return fmt.Errorf("free the memory %x-%x of the program: %w", m.from, m.to, errno)
 		}
 	}
 	return nil

@@ -361,6 +361,6 @@ func (s *saver) saveRules(files []rules.File) {
 		return
 	}
 	if err := loader.SaveLastGood(s.dir, files); err != nil {
-		s.log.Error().Err(err).Msg("the active rules cannot be saved; after a restart, an invalid rule file has no last valid version")
+		s.log.Error().Err(err).Msg("the active rules cannot be saved; if a rule file is invalid after a restart, there is no valid version to use instead")
 	}
 }

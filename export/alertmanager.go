@@ -79,7 +79,7 @@ func ExportInhibitions(set *rules.Set, opt InhibitOptions) Inhibitions {
 // other causes may not.
 func inhibitingCauses(set *rules.Set, r *rules.Rule) (causes []*rules.Rule, refused []string) {
 	if r.Mode != rules.ModeOn {
-		return nil, []string{"its alerts are not sent: enabled is " + string(r.Mode)}
+		return nil, []string{"it sends no alerts, because enabled is " + string(r.Mode)}
 	}
 	for i := range r.Causes {
 		c := &r.Causes[i]
@@ -88,7 +88,7 @@ func inhibitingCauses(set *rules.Set, r *rules.Rule) (causes []*rules.Rule, refu
 		case cause == nil:
 			refused = append(refused, fmt.Sprintf("no loaded pack has its cause %s", c.Alert))
 		case cause.Mode != rules.ModeOn:
-			refused = append(refused, fmt.Sprintf("the alerts of its cause %s are not sent: enabled is %s", c.Alert, cause.Mode))
+			refused = append(refused, fmt.Sprintf("its cause %s sends no alerts, because enabled is %s", c.Alert, cause.Mode))
 		case !cause.Inhibits(r):
 			refused = append(refused, fmt.Sprintf("its cause %s (%s) is less severe than the rule (%s)", c.Alert, cause.Severity, r.Severity))
 		default:
@@ -135,7 +135,7 @@ func symptomRules(r *rules.Rule, causes []*rules.Rule, opt InhibitOptions) []Inh
 	}
 	alert := []string{matcherText("alertname", "=", r.Alert), matcherText("severity", "=", string(r.Severity)), matcherText("overflow", "=", "")}
 	return []InhibitRule{
-		{Comment: fmt.Sprintf("%s, while its cause fires: %s.", r.Alert, strings.Join(names, ", ")), Source: known, Target: alert, Equal: equal},
+		{Comment: fmt.Sprintf("%s, while an alert about its cause fires: %s.", r.Alert, strings.Join(names, ", ")), Source: known, Target: alert, Equal: equal},
 		{Source: alert, Target: known, Equal: equal},
 	}
 }

@@ -50,7 +50,7 @@ inhibit_rules:
 # Nobody is notified of the alerts that only say which causes are known.
 - source_matchers: ['alertname="CrowsnestHeartbeat"']
   target_matchers: ['alertname="CrowsnestCauseKnown"']
-# Lost, while its cause fires: Gone.
+# Lost, while an alert about its cause fires: Gone.
 - source_matchers: ['alertname="CrowsnestCauseKnown"', 'symptom="Lost"', 'symptom_severity="critical"', 'cause_severity=~"critical"']
   target_matchers: ['alertname="Lost"', 'severity="critical"', 'overflow=""']
   equal: [cluster, env, lease, namespace, stream_cluster, stream_tenant, team, tenant]
@@ -65,9 +65,9 @@ func TestInhibitionsRefused(t *testing.T) {
 	require.Equal(t, strings.TrimPrefix(`
 refused Alone (p): its cause Slow (warning) is less severe than the rule (critical)
 refused Taken (p): its alerts have a label symptom, which inhibition needs
-refused Off (p): its alerts are not sent: enabled is false
+refused Off (p): it sends no alerts, because enabled is false
 warning Lost (p): its cause Slow (warning) is less severe than the rule (critical)
-warning Lost (p): the alerts of its cause Quiet are not sent: enabled is silent
+warning Lost (p): its cause Quiet sends no alerts, because enabled is silent
 warning Lost (p): no loaded pack has its cause Elsewhere
 2 exported, 3 refused, 3 warnings
 `, "\n"), x.Summary())

@@ -62,7 +62,7 @@ func (s span) String() string {
 	if s.kind == spanBetween {
 		return "between the first and the last line"
 	}
-	return fmt.Sprintf("from %s before to %s after the last line", s.beforeLast, s.afterLast)
+	return fmt.Sprintf("from %s before the last line to %s after it", s.beforeLast, s.afterLast)
 }
 
 func (m *meaning) forbidSpan(s span, forbidden pattern) {

@@ -91,7 +91,7 @@ func (m *meaning) translateSet() error {
 	}
 	r := m.rule
 	r.match, r.distinct, r.count, r.within = pattern{any: branches}, mark, len(branches), m.cond.window
-	r.comments = append(r.comments, fmt.Sprintf("Each of the %d kinds of lines has to occur, in any order: `%s` is a text of each kind.", len(branches), mark))
+	r.comments = append(r.comments, fmt.Sprintf("All %d kinds of lines have to occur, in any order. One text of each kind: `%s`.", len(branches), mark))
 	r.warn("a line that meets several conditions of the set counts for the first of them only")
 	r.ifFails = "a line of its sample log meets several conditions of the set, and crowsnest counts a line for one of them only"
 	return nil

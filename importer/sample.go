@@ -110,7 +110,7 @@ func (m *meaning) whySilent() error {
 	c := m.newChooser()
 	for i, is := range c.conditions {
 		if !slices.ContainsFunc(m.sample, is) {
-			return fmt.Errorf("no line of its sample log meets condition %d: it matches several lines together, which preq joins if they have no time of their own, and crowsnest reads as separate lines", i+1)
+			return fmt.Errorf("condition %d matches no line of its sample log: it needs several lines together. preq joins lines without a time to the line before, and crowsnest reads each line by itself", i+1)
 		}
 	}
 	if m.rule.distinct != "" {

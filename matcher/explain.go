@@ -216,7 +216,7 @@ func (x *explainer) describePlace(start, end int) string {
 		}
 		switch {
 		case s.Voice == lines.Error:
-			return fmt.Sprintf("it is only in the error, the field `%s`", s.Field)
+			return fmt.Sprintf("the text is only in the error (field `%s`)", s.Field)
 		case len(s.Field) == 0:
 			return "it is only in a quotation in the message"
 		case lines.VoiceOf(s.Field) == lines.Quotation:

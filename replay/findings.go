@@ -178,11 +178,11 @@ func (f *finder) judgeFailure(x episodes.Episode, c Coverage, end time.Time) Fin
 		}
 	case r.Clear != nil && f.session.reads != nil && !f.session.reads(r.Clear.From):
 		out.Doubt = Waiting
-		out.Missing = fmt.Sprintf("alerts if no recovery follows within %s, which these logs cannot show: it is in %s", durationText(r.For), r.Clear.From)
+		out.Missing = fmt.Sprintf("alerts if no recovery follows within %s, but the recovery would be in other logs: %s", durationText(r.For), r.Clear.From)
 	case r.For > 0 && c.Length() < r.For:
-		out.Doubt, out.Missing = TooShort, fmt.Sprintf("alerts if it lasts %s; %s", durationText(r.For), c.String())
+		out.Doubt, out.Missing = TooShort, fmt.Sprintf("alerts if the failure lasts %s; %s", durationText(r.For), c.String())
 	case r.For > 0:
-		out.Doubt, out.Missing = TooFew, fmt.Sprintf("alerts if it lasts %s; %s over %s", durationText(r.For), seen, durationText(x.LastSeen.Sub(x.StartsAt)))
+		out.Doubt, out.Missing = TooFew, fmt.Sprintf("alerts if the failure lasts %s; %s over %s", durationText(r.For), seen, durationText(x.LastSeen.Sub(x.StartsAt)))
 	default:
 		out.Doubt, out.Missing = Waiting, "alerts if no other line mutes it, which these logs cannot show"
 	}

@@ -78,7 +78,7 @@ func TestFindings(t *testing.T) {
 		return out
 	}
 	require.Empty(t, find(cri(0, "nothing")))
-	require.Equal(t, []string{`Lost too_short 1 ["leaderelection lost"] []: alerts if it lasts 2 minutes; the log covers 7 seconds`},
+	require.Equal(t, []string{`Lost too_short 1 ["leaderelection lost"] []: alerts if the failure lasts 2 minutes; the log covers 7 seconds`},
 		find(cri(0, "leaderelection lost"), cri(7, "other")))
 	require.Equal(t, []string{`Lost recovered 1 ["leaderelection lost"] []: recovered after 30 seconds`},
 		find(cri(0, "leaderelection lost"), cri(30, "successfully acquired lease")))
@@ -90,9 +90,9 @@ func TestFindings(t *testing.T) {
 	for i := range 100 {
 		long = append(long, cri(i, "other"))
 	}
-	require.Equal(t, []string{`Keeps too_short 1 ["conflict"] []: alerts if it lasts 10 minutes; the log covers 1 minute 39 seconds`},
+	require.Equal(t, []string{`Keeps too_short 1 ["conflict"] []: alerts if the failure lasts 10 minutes; the log covers 1 minute 39 seconds`},
 		find(append([]string{cri(0, "conflict on b")}, long...)...), "a log that is long enough decides that a few lines are no alert")
-	require.Equal(t, []string{`Lost too_short 2 ["leaderelection lost"] []: alerts if it lasts 2 minutes; the log covers 20 seconds`},
+	require.Equal(t, []string{`Lost too_short 2 ["leaderelection lost"] []: alerts if the failure lasts 2 minutes; the log covers 20 seconds`},
 		find(cri(20, "leaderelection lost"), cri(0, "leaderelection lost"), cri(15, "other")), "lines without the order of their times")
 	require.Equal(t, []string{`alert Often 3 ["Keeps"]`},
 		find(cri(0, "conflict on b"), cri(1, "conflict on b"), cri(2, "conflict on b")), "an alert stands for the general rule too")
@@ -100,14 +100,14 @@ func TestFindings(t *testing.T) {
 		find(cri(0, "conflict on b"), cri(1, "conflict on b"), cri(2, "conflict on c")), "several objects of a rule are one finding")
 	require.Equal(t, []string{`Storm too_short 1 ["throttled"] []: alerts at 50 lines within 1 minute; 1 line seen, and the log covers 3 seconds`},
 		find(cri(0, "error: throttled"), cri(3, "other")), "a complaint is never left out")
-	require.Equal(t, []string{`Lost too_short 1 ["leaderelection lost"] []: alerts if it lasts 2 minutes; the log covers 3 seconds`, "few Storm info 1"},
+	require.Equal(t, []string{`Lost too_short 1 ["leaderelection lost"] []: alerts if the failure lasts 2 minutes; the log covers 3 seconds`, "few Storm info 1"},
 		find(cri(0, "error: throttled"), cri(3, "leaderelection lost")))
 	require.Equal(t, []string{"Steps waiting 1 [\"backend failed\"] []: alerts if this follows within 5 minutes: line 2 of 2: `moved to another`"},
 		find(cri(0, "the backend failed")))
 	require.Empty(t, find(cri(0, "upgrade begins")), "a line that reports no problem may be what a healthy program writes")
 	require.Empty(t, find(cri(0, "throttled"), cri(1, "throttled")), "two lines are no storm")
 	require.Empty(t, find(cri(0, "heartbeat failed")), "a line of a rule about silence is no failure")
-	require.Equal(t, []string{`Lost too_short 1 ["leaderelection lost"] []: alerts if it lasts 2 minutes; the log states no time`},
+	require.Equal(t, []string{`Lost too_short 1 ["leaderelection lost"] []: alerts if the failure lasts 2 minutes; the log states no time`},
 		find("leaderelection lost"))
 }
 

@@ -47,7 +47,7 @@ func TestTimeless(t *testing.T) {
 	}
 	const unknown = "the log states no time"
 	f([]string{"panic: x", "panic: y"}, []string{"Once"})
-	f([]string{"error: leaderelection lost"}, nil, "alerts if it lasts 2 minutes; "+unknown)
+	f([]string{"error: leaderelection lost"}, nil, "alerts if the failure lasts 2 minutes; "+unknown)
 	f([]string{"error: leaderelection lost", "successfully acquired"}, nil, "recovered")
 	f([]string{"conflict on x", "conflict on x", "conflict on x"}, nil, "alerts at 3 lines within 1 minute; 3 lines seen, and "+unknown)
 	f([]string{"error one", "error two"}, nil, "alerts if its 2 lines come in order, for one failure, within 5 minutes; "+unknown)

@@ -60,7 +60,7 @@ func (b *builder) collectForms() bool {
 	for _, d := range b.docs {
 		n += len(d.rules)
 		if n > maxRules {
-			b.addError(d.start, "too-many-rules", fmt.Sprintf("the packs have more than %d rules up to this file", maxRules), "load fewer packs")
+			b.addError(d.start, "too-many-rules", fmt.Sprintf("with this file, the packs have more than %d rules", maxRules), "load fewer packs")
 			return false
 		}
 		for _, r := range d.rules {

@@ -156,7 +156,7 @@ func (c *testCompiler) compileCheckpoint(e *CheckpointSyntax) Checkpoint {
 func (c *testCompiler) checkEnd(in *InputSyntax) {
 	last := max(in.At, in.TS)
 	if in.Every > 0 && in.Repeat > 1 && in.Every > (maxTestEnd-last)/time.Duration(in.Repeat-1) {
-		c.addError(in.Keys.Key("every"), "out-of-range", fmt.Sprintf("%d repetitions every %s end later than %s after the start of the test",
+		c.addError(in.Keys.Key("every"), "out-of-range", fmt.Sprintf("%d repetitions, one every %s, end more than %s after the start of the test",
 			in.Repeat, duration(in.Every), duration(maxTestEnd)), "use a shorter `every`, or repeat less often")
 	}
 }
@@ -186,7 +186,7 @@ func (b *builder) checkTests() {
 				continue
 			}
 			b.problems = append(b.problems, r.writtenForm().newProblem(r.writtenForm().Keys.Key("tests"), strictyaml.Error, "test-budget",
-				fmt.Sprintf("the inline tests up to test %d of rule %s may take %s of CPU time; all packs together are allowed %s",
+				fmt.Sprintf("with test %d of rule %s, the inline tests may take %s of CPU time; all packs together are allowed %s",
 					i+1, r.alert, total.Round(time.Second), maxTestTime), "repeat lines less often, or load fewer packs"))
 			return
 		}

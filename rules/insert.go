@@ -44,7 +44,7 @@ func (in *inserter) findPlace(test []string) (at int, lines []string, err error)
 	start := f.RuleSyntax.Keys.Pos
 	from, to := f.lines()
 	if text := start.LineText(start.Line); start.Column > len(text) || text[start.Column-1] == '{' {
-		return 0, nil, fmt.Errorf("rule %s is written in braces", f.Alert)
+		return 0, nil, fmt.Errorf("rule %s is written in braces (YAML flow style)", f.Alert)
 	}
 	if !f.RuleSyntax.Keys.Has("tests") {
 		key := strings.Repeat(" ", start.Column-1)

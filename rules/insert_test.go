@@ -78,7 +78,7 @@ func TestInsertTestRefuses(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	refused(twoRules, "Third", "p.yaml has no rule Third")
-	refused("pack: {name: p}\nrules:\n- {alert: A, from: '{a=\"b\"}', match: some text, severity: warning}\n", "A", "p.yaml:3: rule A is written in braces; insert the test by hand")
+	refused("pack: {name: p}\nrules:\n- {alert: A, from: '{a=\"b\"}', match: some text, severity: warning}\n", "A", "p.yaml:3: rule A is written in braces (YAML flow style); insert the test by hand")
 	refused("pack: {name: p}\nrules:\n- alert: A\n  from: '{a=\"b\"}'\n  match: some text\n  severity: warning\n  tests: [{input: [{at: 0s, line: x}], expect: [{at: 1m, firing: none}]}]\n", "A",
 		"not written as a list with dashes")
 	refused("overrides:\n- rule: A\n  set: {severity: none}\n", "A", "p.yaml has overrides, not rules")

@@ -38,7 +38,7 @@ func (l *linter) lintNames() {
 		if name == "" || slices.Contains(known, name) || slices.Contains(known, withoutStep(name)) || slices.ContainsFunc(lines, func(text string) bool { return strings.Contains(text, last) }) {
 			return
 		}
-		fix := fmt.Sprintf("correct it, capture it with (?P<%s>...), or add a test whose line or stream has it", name)
+		fix := fmt.Sprintf("correct it, capture it with (?P<%s>...), or add a test with a line or a stream that has it", name)
 		all := slices.Clone(known)
 		for _, text := range lines {
 			for _, m := range keyInLine.FindAllStringSubmatch(text, -1) {
@@ -50,7 +50,7 @@ func (l *linter) lintNames() {
 			return // the name may be a field of the lines
 		}
 		if best != "" {
-			fix = fmt.Sprintf("did you mean `%s`? Otherwise add a test whose line or stream has it", best)
+			fix = fmt.Sprintf("did you mean `%s`? Otherwise add a test with a line or a stream that has it", best)
 		}
 		warned++
 		l.addWarning(pos, "unknown-name", fmt.Sprintf("%s has `%s`, which is no capture, no known label, and in no line or label of a test: %s", where, name, effect), fix)

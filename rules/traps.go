@@ -77,7 +77,7 @@ func (c *report) checkSyntax(text string, pos strictyaml.Pos, name string) {
 func (c *report) checkDialect(pattern string, pos strictyaml.Pos, name string) {
 	if loc := wordAnchor.FindStringIndex(pattern); loc != nil {
 		mark := pattern[loc[1]-2 : loc[1]]
-		c.addWarning(pos.Within(pattern, loc[1]-2), "other-syntax", fmt.Sprintf("the regex of %s has %s, which is the text %s to RE2 and no edge of a word", name, mark, mark[1:]), `write \b for the edge of a word, or `+mark[1:]+" for the text")
+		c.addWarning(pos.Within(pattern, loc[1]-2), "other-syntax", fmt.Sprintf("the regex of %s has %s, which RE2 reads as the text %s and not as the edge of a word", name, mark, mark[1:]), `write \b for the edge of a word, or `+mark[1:]+" for the text")
 	}
 	if loc := openClass.FindStringIndex(pattern); loc != nil {
 		from := loc[0] + strings.Index(pattern[loc[0]:loc[1]], "[:")

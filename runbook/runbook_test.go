@@ -31,7 +31,7 @@ func TestWhen(t *testing.T) {
 	f(`match: "valve stuck"`, "It fires once for all lines when such a line appears. It resolves 15m after the last line.")
 	f(`match: "valve stuck", by: [pod], keep_firing_for: 5m`, "It fires per *pod* when such a line appears. It resolves 5m after the last line.")
 	f(`match: "valve stuck", by: [a, b, c], count: 3, within: 10m`, "It fires per *a*, *b* and *c* when 3 such lines appear within 10m. It resolves 15m after the last line.")
-	f(`match: "valve stuck", by: [pod], silent: 10m, expire: 1h`, "It fires per *pod* when such lines stop: one was seen, and then none for 10m. It resolves with the next such line, or after 1h.")
+	f(`match: "valve stuck", by: [pod], silent: 10m, expire: 1h`, "It fires per *pod* when such lines stop: one was seen, and then none for 10m. It resolves when the next line of this kind is logged, or after 1h.")
 	f(`match: "valve stuck", count: 3, within: 10m, distinct: pod`, "It fires once for all lines when such lines have 3 different values of *pod* within 10m. It resolves 15m after the last line.")
 	f(`sequence: ["valve stuck", "pump stuck"], within: 10m`, "It fires once for all lines when 2 lines follow each other within 10m. It resolves 15m after the last line.")
 	f(`match: "valve stuck", by: [a, b], for: 2m, clear: {contains: "valve free", same: [a]}`, "It fires per *a* and *b* when such a line appears and no line clears it for 2m. It resolves when a line of the same *a* clears it, or 1d after the last line.")

@@ -46,7 +46,7 @@ func describeTrigger(r *rules.Rule) string {
 	b.WriteString(". ")
 	switch {
 	case r.Silent > 0:
-		fmt.Fprintf(&b, "It resolves with the next such line, or after %s.", duration(r.Expire))
+		fmt.Fprintf(&b, "It resolves when the next line of this kind is logged, or after %s.", duration(r.Expire))
 	case r.Clear != nil:
 		fmt.Fprintf(&b, "It resolves when a line%s clears it, or %s after the last line.", describeShared(r, r.Clear), duration(r.Expire))
 	default:

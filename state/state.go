@@ -61,7 +61,7 @@ func replace(dir, name string, payload []byte) error {
 	}
 	// After a crash between the two renames there is no current file. Then Load uses the temporary file.
 	if err := os.Rename(cur, filepath.Join(dir, previousName(name))); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("keep the previous one: %w", err)
+		return fmt.Errorf("keep the previous file: %w", err)
 	}
 	if err := os.Rename(tmp, cur); err != nil {
 		return err
@@ -183,7 +183,7 @@ func setAside(dir, name string, why *damage) string {
 		if err := os.Rename(from, to); err != nil {
 			return fmt.Sprintf("%s is damaged (%s) and could not be set aside: %v", from, why.reason, err)
 		}
-		return fmt.Sprintf("%s was damaged (%s) and is now %s", from, why.reason, to)
+		return fmt.Sprintf("%s was damaged (%s) and was renamed to %s", from, why.reason, to)
 	}
 	return ""
 }

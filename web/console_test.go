@@ -286,7 +286,7 @@ func TestScan(t *testing.T) {
 		return Scanned{
 			Known:    "1 alert.",
 			Alerts:   []ScanFailure{{Rule: "LeaseLost", Severity: "critical", State: "firing", Summary: hostile, Line: hostile, Matched: []string{"<script>"}, Remediation: "1. " + hostile, Count: 2}},
-			Findings: []ScanFailure{{Rule: "Off", Severity: "warning", Reason: "too_short", Missing: "alerts if it lasts 10 minutes", Summary: "is down", Count: 1}},
+			Findings: []ScanFailure{{Rule: "Off", Severity: "warning", Reason: "too_short", Missing: "alerts if the failure lasts 10 minutes", Summary: "is down", Count: 1}},
 			Unknown:  []ScanUnknown{{Component: hostile, Reason: "new", Pattern: hostile, Examples: []redact.Text{hostile}}},
 		}, nil
 	}})

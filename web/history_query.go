@@ -116,7 +116,7 @@ func parseCursor(text string) (*history.Entry, error) {
 	n, err := strconv.ParseInt(at, 10, 64)
 	fp, ok := parseFingerprint(print)
 	if err != nil || !ok {
-		return nil, fmt.Errorf("the parameter after is %.40q, but must be the value of next in an earlier answer", text)
+		return nil, fmt.Errorf("the parameter `after` is %.40q, but must be the value of `next` in an earlier response", text)
 	}
 	return &history.Entry{StartsAt: time.Unix(0, n).UTC(), Fingerprint: uint64(fp)}, nil
 }

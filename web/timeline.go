@@ -79,7 +79,7 @@ func (s *Server) episodeTimeline(fingerprint string) (episodes.Episode, Timeline
 		tl.Events = append(tl.Events, Event{Time: optionalTime(ev.Time), Kind: string(ev.Kind), Text: eventText(ev), Line: ev.Line, Log: ev.Log, Sources: ev.Sources})
 	}
 	if isEpisodeOpen(e) && e.LastSeen.After(e.StartsAt) {
-		tl.Events = append(tl.Events, Event{Time: optionalTime(e.LastSeen), Kind: kindNewest, Text: fmt.Sprintf("newest matching line, %s so far", text.GroupThousands(e.Count)), Line: e.Line})
+		tl.Events = append(tl.Events, Event{Time: optionalTime(e.LastSeen), Kind: kindNewest, Text: fmt.Sprintf("newest matching line; %s lines have matched", text.GroupThousands(e.Count)), Line: e.Line})
 	}
 	for _, d := range s.view.Deliveries(of) {
 		if d.Last.Before(e.StartsAt) || !e.FiredAt.IsZero() && d.Last.Before(e.FiredAt) {

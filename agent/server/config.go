@@ -99,7 +99,7 @@ func (c Config) Validate() error {
 		}
 	}
 	if c.CertificateName && c.WebConfigFile == "" {
-		errs = append(errs, errors.New("certificate_name: set web_config_file, with client_auth_type: RequireAndVerifyClientCert"))
+		errs = append(errs, errors.New("certificate_name needs a web_config_file with client_auth_type: RequireAndVerifyClientCert"))
 	}
 	if c.ForgetAfter < c.SilentAfter {
 		errs = append(errs, fmt.Errorf("forget_after: %s is less than silent_after; use at least %s", c.ForgetAfter, c.SilentAfter))

@@ -92,7 +92,7 @@ func (w *nodeWatch) problem(now time.Time) string {
 	if kube.StatusCode(w.err) == http.StatusForbidden {
 		fix = "; grant list and watch of nodes"
 	}
-	return fmt.Sprintf("Nodes cannot be watched since %s: %v%s. Deleted nodes are waited for as long as forget_after allows", w.since.UTC().Format(time.RFC3339), w.err, fix)
+	return fmt.Sprintf("Watching the nodes has failed since %s: %v%s. Meanwhile, rules wait for a deleted node as long as forget_after allows", w.since.UTC().Format(time.RFC3339), w.err, fix)
 }
 
 // setNode adds, changes or removes a Node. An object without a name is an error.

@@ -210,7 +210,7 @@ func TestNodesWithoutAPIServer(t *testing.T) {
 		c.live = []string{"a"}
 		c.pass(5 * time.Minute)
 		require.Equal(t, "a b", c.waited())
-		require.Contains(t, c.s.Status().Error, "Nodes cannot be watched since 2000-01-01T00:00:20Z: the API server answers 503")
+		require.Contains(t, c.s.Status().Error, "Watching the nodes has failed since 2000-01-01T00:00:20Z: the API server answers 503")
 		require.True(t, c.s.Status().Members["agents/a"].Up)
 	})
 	// The Node left while the aggregator was away.

@@ -172,7 +172,7 @@ func (m *Message) check() error {
 	case CheckName(m.Node) != nil:
 		return CheckName(m.Node)
 	case badInstance(m.Instance) || slices.ContainsFunc(m.EarlierInstances, badInstance):
-		return fmt.Errorf("an instance has 1 to %d letters, digits, dots, dashes and underscores", maxInstance)
+		return fmt.Errorf("the name of an instance has 1 to %d characters: letters, digits, dots, dashes and underscores", maxInstance)
 	case len(m.EarlierInstances) > MaxAfter || len(m.Lagging) > matcher.MaxLagging:
 		return fmt.Errorf("%d instances and %d lagging streams are more than there can be", len(m.EarlierInstances), len(m.Lagging))
 	case m.OldestSequence == 0 || m.OldestSequence > m.Sequence+1 || m.Payload != nil && (m.Sequence == 0 || m.OldestSequence > m.Sequence):

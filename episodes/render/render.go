@@ -177,10 +177,10 @@ func (r *Renderer) RenderOverflow(o *Overflow) map[string]string {
 	}
 	out := map[string]string{
 		"summary":     fmt.Sprintf("%s: %s further keys beyond the limit of open episodes", o.Rule.Alert, more),
-		"description": fmt.Sprintf("%d triggers found no place: %s. Alerts that are open stay, unless a namespace with fewer needs their place.", o.Lines, o.LimitText),
+		"description": fmt.Sprintf("%d alerts could not be opened: %s. Open alerts stay open, unless a namespace with fewer alerts needs their slots.", o.Lines, o.LimitText),
 	}
 	if o.DisplacedCount > 0 {
-		out["description"] += fmt.Sprintf(" Alerts that gave their places to others, and are not watched any more: %d.", o.DisplacedCount)
+		out["description"] += fmt.Sprintf(" Number of alerts that were dropped to make room for others: %d.", o.DisplacedCount)
 		out["not_watched"] = strings.Join(o.DisplacedLabels, "\n")
 	}
 	addProgress(out, o.Lines, o.StartsAt, o.LastSeen)

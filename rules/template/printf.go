@@ -72,7 +72,7 @@ func verbTakes(verb byte, k kind) (fix string, err error) {
 	case strings.IndexByte("vsqdxXobeEfFgGt", verb) < 0:
 		return "use one of %v %s %q %d %x %f %g %e %t", fmt.Errorf("does not support %%%c", verb)
 	case strings.IndexByte(verbsOf[k], verb) < 0:
-		return "use %v, which accepts any value", fmt.Errorf("has %%%c for a value that is %s", verb, k)
+		return "use %v, which accepts any value", fmt.Errorf("has the verb %%%c for a value that is %s", verb, k)
 	}
 	return "", nil
 }

@@ -113,7 +113,7 @@ func checkGroup(group string, from int) error {
 		at += len(text)
 	}
 	if bounds.isEmpty() {
-		return expr.Errorf(from, "write the lower version after >=", "no version satisfies %q", strings.TrimSpace(group))
+		return expr.Errorf(from, "write the lower bound of the versions after >=", "no version satisfies %q", strings.TrimSpace(group))
 	}
 	return nil
 }

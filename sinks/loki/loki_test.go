@@ -393,6 +393,6 @@ func TestAPageIsNotLoki(t *testing.T) {
 	require.False(t, st.Up)
 	require.Zero(t, st.Sent)
 	require.Equal(t, 1, st.Pending)
-	require.Contains(t, st.Error, "this is not the answer of Loki")
+	require.Contains(t, st.Error, "the response does not come from Loki")
 	stop()
 }

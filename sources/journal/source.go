@@ -426,7 +426,7 @@ func (s *Source) handleFile(d *logdir.Dir, r *root, rel string) error {
 		}
 	}
 	if len(s.files) >= maxFiles || s.open >= maxOpen {
-		return fmt.Errorf("%s is not read: there are more than %d unread files", name, min(maxFiles, maxOpen))
+		return fmt.Errorf("%s is skipped: more than %d files wait to be read", name, min(maxFiles, maxOpen))
 	}
 	opened, info, err := d.Open(rel)
 	if err != nil {

@@ -143,7 +143,7 @@ func TestE2ENodesThatLeave(t *testing.T) {
 	l.StopAPI()
 	f.eventually("it is said that Nodes are not known", patience, func() bool {
 		body, err := f.Get(t.Context(), "/api/v1/sources")
-		return err == nil && strings.Contains(body, "Nodes cannot be watched since")
+		return err == nil && strings.Contains(body, "Watching the nodes has failed since")
 	})
 	require.True(t, f.held())
 	for _, w := range f.am.Accepted("LabLost") {

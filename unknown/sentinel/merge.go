@@ -23,7 +23,7 @@ func (s *Sentinel) Merge(node string, report []byte, now time.Time) error {
 		return fmt.Errorf("the unknown failures of node %s have %d bytes", node, len(report))
 	}
 	if err := json.Unmarshal(report, &in); err != nil {
-		return fmt.Errorf("the unknown failures of node %s cannot be read: %w", node, err)
+		return fmt.Errorf("the failures of node %s that no rule describes cannot be read: %w", node, err)
 	}
 	if in.Version != version {
 		return nil // a newer agent wrote the report

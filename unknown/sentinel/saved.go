@@ -163,15 +163,15 @@ func (s *Sentinel) rememberRead(all map[string]string) error {
 func (s *Sentinel) Import(b []byte) error {
 	var in savedState
 	if err := json.Unmarshal(b, &in); err != nil {
-		return fmt.Errorf("read unknown failures: %w", err)
+		return fmt.Errorf("read the failures that no rule describes: %w", err)
 	}
 	if in.Version != version {
-		return fmt.Errorf("read unknown failures: version %d is unknown", in.Version)
+		return fmt.Errorf("read the failures that no rule describes: format version %d is not supported", in.Version)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.rememberRead(in.Read); err != nil {
-		return fmt.Errorf("read unknown failures: %w", err)
+		return fmt.Errorf("read the failures that no rule describes: %w", err)
 	}
 	s.fired = in.Fired
 	maps.Copy(s.nodes, in.Nodes)

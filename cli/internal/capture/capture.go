@@ -63,7 +63,7 @@ const enough = 12
 // that says what is missing.
 func Make(r *rules.Rule, ep Episode, falsePage bool) (Test, error) {
 	if len(ep.Lines) == 0 {
-		return Test{}, errors.New("no line of the episode is known; capture it from its logs with --from-logs")
+		return Test{}, errors.New("no line of the episode is known; capture the alert from logs with --from-logs")
 	}
 	m := &maker{rule: r, ep: ep, notes: slices.Clone(ep.Notes)}
 	m.completeLabels()
@@ -77,7 +77,7 @@ func Make(r *rules.Rule, ep Episode, falsePage bool) (Test, error) {
 		return Test{}, err
 	}
 	if ep.Fired && !o.fired && !falsePage {
-		return Test{}, fmt.Errorf("rule %s does not fire on the %d known lines of the episode: lines between them are missing, or the rule has changed; capture it from its logs with --from-logs", r.Alert, len(lines))
+		return Test{}, fmt.Errorf("rule %s does not fire on the %d known lines of the episode: lines between them are missing, or the rule has changed; capture the alert from logs with --from-logs", r.Alert, len(lines))
 	}
 	if o.fired && (len(lines) > enough || o.others) {
 		lines = m.dropNeedless(lines, unit, o.others)

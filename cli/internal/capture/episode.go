@@ -31,13 +31,13 @@ type FetchedEpisode struct {
 func Fetch(get func(path string) ([]byte, error), fingerprint string) (FetchedEpisode, error) {
 	var f FetchedEpisode
 	if err := decode(get, "episodes/"+fingerprint+"/timeline", &f.Timeline); err != nil {
-		return f, fmt.Errorf("%w; capture it from its logs with --from-logs", err)
+		return f, fmt.Errorf("%w; capture the alert from logs with --from-logs", err)
 	}
 	// Remove the labels that are added for receivers, because the rule of the test does not set them.
 	e := &f.Timeline.Episode
 	maps.DeleteFunc(e.Labels, func(name, _ string) bool { _, external := f.Timeline.ExternalLabels[name]; return external })
 	if e.EndsAt != nil && e.First == "" && e.Line == "" {
-		return f, errors.New("the daemon no longer has the lines of this episode: it keeps them for 15 minutes after the end; capture it from its logs with --from-logs")
+		return f, errors.New("the daemon no longer has the lines of this episode: it keeps them for 15 minutes after the end; capture the alert from logs with --from-logs")
 	}
 	if e.Pack == "" {
 		return f, fmt.Errorf("%s is an alert of crowsnest about itself, which no rule has", e.Alert)

@@ -290,7 +290,7 @@ func (r Report) summarySentence(touched int) string {
 	case r.After.Alerts == 0:
 		out = over + "neither set raises an alert."
 	default:
-		out = fmt.Sprintf("%sboth sets raise the same %s.", over, formatCount(r.After.Alerts, "alert"))
+		out = fmt.Sprintf("%sboth versions of the rules raise the same %s.", over, formatCount(r.After.Alerts, "alert"))
 	}
 	if n := len(r.Unseen); n > 0 {
 		out = strings.TrimSuffix(out, ".") + fmt.Sprintf("; %s matched none of these lines, so %s effect is unknown.",

@@ -194,7 +194,7 @@ func WriteHistory(w io.Writer, data []byte, style ListStyle) error {
 	if err := Write(w, style, tables...); err != nil || in.Next == "" {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nThere are older ones: --after %s\n", redact.Sanitise(in.Next))
+	_, err := fmt.Fprintf(w, "\nThere are older entries; list them with --after %s\n", redact.Sanitise(in.Next))
 	return err
 }
 

@@ -41,7 +41,7 @@ func WriteRule(w io.Writer, r *rules.Rule) error {
 		field(a.Name, inWords(a.Template))
 	}
 	if r.Silent > 0 {
-		field("fires", fmt.Sprintf("when a key that was seen had no matching line for %s", r.Silent))
+		field("fires", fmt.Sprintf("when a key that had lines before has had no matching line for %s", r.Silent))
 	}
 	field("resolves", resolvesText(r))
 	for i := range r.Causes {

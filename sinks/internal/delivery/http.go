@@ -137,7 +137,7 @@ func (t Target) parseResponse(resp *http.Response, said []byte) Answer {
 	case "":
 		if t.IsReceiver != nil && !t.IsReceiver(said) {
 			return Answer{Reason: ReasonForeign, Code: resp.StatusCode, Err: fmt.Errorf(
-				"status %d, but this is not the answer of %s (%s): put the address of %s itself into %s, without a login page or a proxy that answers by itself",
+				"status %d, but the response does not come from %s (%s): put the address of %s itself into %s, not the address of a login page or of a proxy that answers by itself",
 				resp.StatusCode, t.Kind, Excerpt(string(said)), t.Kind, t.Key)}
 		}
 		return a

@@ -91,7 +91,7 @@ func TestForeignAnswers(t *testing.T) {
 		require.Equal(t, c.mine, a.Err == nil, c.said)
 		if !c.mine {
 			require.Equal(t, ReasonForeign, a.Reason)
-			require.ErrorContains(t, a.Err, "this is not the answer of Alertmanager")
+			require.ErrorContains(t, a.Err, "the response does not come from Alertmanager")
 			require.ErrorContains(t, a.Err, "put the address of Alertmanager itself into urls")
 		}
 	}

@@ -228,7 +228,7 @@ func (t *Tailer) checkTrust(tr *tree, f *logdir.Dir, found []Stream, err error, 
 	if now.Sub(tr.doubted) >= forgetAfter {
 		return nil
 	}
-	return fmt.Errorf("%s has none of the %d logs that were in it: %w; is its file system mounted? Files that are there now count as its contents from %s on",
+	return fmt.Errorf("%s has none of the %d logs that it had before: %w; is its file system mounted? From %s on, the files that it has now are taken as its contents",
 		tr.root.Path, len(known), ErrDoubt, tr.doubted.Add(forgetAfter).UTC().Format(time.RFC3339))
 }
 

@@ -45,8 +45,8 @@ const (
 )
 
 var (
-	errShort = errors.New("it ends after the end of the file")
-	errLoop  = errors.New("it is not behind the one before it")
+	errShort = errors.New("the object ends after the end of the file")
+	errLoop  = errors.New("the object is not after the previous object")
 )
 
 // Damage describes a place in a file that cannot be read.
