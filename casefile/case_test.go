@@ -189,7 +189,7 @@ func TestFourSources(t *testing.T) {
 	}
 	require.Equal(t, []string{"journal kernel, node cp-1", "pod log kube-system/kcm/kcm", "objects conditions", "Events shop"}, got)
 	require.Equal(t, "4 failures", c.Title())
-	for _, want := range []string{"kcm lost its lease", "NeverRead", "b.bin", "First line.", "kubectl get lease", "https://example.com/a?b=c", "failures would not be seen"} {
+	for _, want := range []string{"kcm lost its lease", "NeverRead", "b.bin", "First line.", "kubectl get lease", "https://example.com/a?b=c", "nobody would see these failures"} {
 		require.Contains(t, page, want)
 		require.Contains(t, md, want)
 	}

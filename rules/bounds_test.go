@@ -67,5 +67,5 @@ func TestRepetitionsEnd(t *testing.T) {
 	text := "pack: {name: p}\nrules:\n- alert: A\n  from: '{container=\"c\"}'\n  match: text of it\n  severity: info\n" +
 		"  tests: [{input: [{at: 1s, line: x, repeat: 100000, every: 1y}], expect: [{at: 1y, firing: none}]}]\n"
 	_, problems := rules.Parse(rules.File{Name: "p.yaml", Data: []byte(text)})
-	require.Contains(t, problems.Error(), "end later than")
+	require.Contains(t, problems.Error(), "after the start of the test")
 }

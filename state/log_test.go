@@ -128,7 +128,7 @@ func TestLogOfAnotherForm(t *testing.T) {
 		got, note, err := l.Load()
 		require.NoError(t, err)
 		require.Empty(t, got)
-		require.Contains(t, note, "is now "+path+".bad-1")
+		require.Contains(t, note, "was renamed to "+path+".bad-1")
 		require.NoError(t, l.Append(records(0, 1)))
 		requireLog(t, dir, records(0, 1))
 	}

@@ -261,5 +261,5 @@ func TestValidateAuthentication(t *testing.T) {
 	f(Config{TokenReview: &TokenReview{ServiceAccount: "ns/name"}}, "")
 	f(Config{TokenReview: &TokenReview{ServiceAccount: "name"}}, `service_account: "name" is not NAMESPACE/NAME`)
 	f(Config{TokenReview: &TokenReview{ServiceAccount: "a/b"}, BearerTokenFile: "t"}, "an agent sends only one token")
-	f(Config{CertificateName: true}, "certificate_name: set web_config_file")
+	f(Config{CertificateName: true}, "certificate_name needs a web_config_file")
 }

@@ -278,8 +278,8 @@ func TestMessages(t *testing.T) {
 	}
 	bad(Message{Instance: "a", OldestSequence: 1}, "the name of a node has 1 to 253 bytes")
 	bad(Message{Node: "a/b", Instance: "a", OldestSequence: 1}, "use only a-z")
-	bad(Message{Node: "a", OldestSequence: 1}, "an instance has 1 to 64 letters")
-	bad(Message{Node: "a", Instance: "a", EarlierInstances: []string{"/"}, OldestSequence: 1}, "an instance has 1 to 64 letters")
+	bad(Message{Node: "a", OldestSequence: 1}, "the name of an instance has 1 to 64 characters")
+	bad(Message{Node: "a", Instance: "a", EarlierInstances: []string{"/"}, OldestSequence: 1}, "the name of an instance has 1 to 64 characters")
 	bad(Message{Node: "a", Instance: "a", EarlierInstances: slices.Repeat([]string{"b"}, 17), OldestSequence: 1}, "17 instances and 0 lagging streams")
 	bad(Message{Node: "a", Instance: "a"}, "is impossible when")
 	bad(Message{Node: "a", Instance: "a", Sequence: 1, OldestSequence: 3}, "is impossible when")

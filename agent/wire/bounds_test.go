@@ -150,7 +150,7 @@ func TestBoundsOfMessages(t *testing.T) {
 	}
 	f(Message{Node: long, Instance: long[:maxInstance], OldestSequence: 1}, "")
 	f(Message{Node: long + "a", Instance: "i", OldestSequence: 1}, "has 1 to 253 bytes, not 254")
-	f(Message{Node: "n", Instance: long[:maxInstance+1], OldestSequence: 1}, "an instance has 1 to 64 letters")
+	f(Message{Node: "n", Instance: long[:maxInstance+1], OldestSequence: 1}, "the name of an instance has 1 to 64 characters")
 	f(Message{Node: "n", Instance: "i", Sequence: 1 << 62, OldestSequence: 1 << 62}, "")
 	f(Message{Node: "n", Instance: "i", Sequence: 1<<62 + 1, OldestSequence: 1}, "no process has sent")
 	f(Message{Node: "n", Instance: "i", Sequence: math.MaxUint64, OldestSequence: 1}, "is impossible when")

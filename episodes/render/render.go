@@ -177,7 +177,7 @@ func (r *Renderer) RenderOverflow(o *Overflow) map[string]string {
 	}
 	out := map[string]string{
 		"summary":     fmt.Sprintf("%s: %s further keys beyond the limit of open episodes", o.Rule.Alert, more),
-		"description": fmt.Sprintf("%d alerts could not be opened: %s. Open alerts stay open, unless a namespace with fewer alerts needs their slots.", o.Lines, o.LimitText),
+		"description": fmt.Sprintf("%d triggers could not open an alert: %s. Open alerts stay open, unless a namespace with fewer alerts needs their slots.", o.Lines, o.LimitText),
 	}
 	if o.DisplacedCount > 0 {
 		out["description"] += fmt.Sprintf(" Number of alerts that were dropped to make room for others: %d.", o.DisplacedCount)

@@ -112,9 +112,9 @@ func TestOverflow(t *testing.T) {
 			Rule: &rules.Rule{Alert: "A"}, DisplacedCount: 2, DisplacedLabels: []string{"{a=\"b\"}"}, Keys: 5, AtLeast: atLeast, Lines: 9, LimitText: "the limit of the rule is 1", StartsAt: starts, LastSeen: starts,
 		})
 		require.Equal(t, want, out["summary"])
-		require.Contains(t, out["description"], "9 alerts could not be opened: the limit of the rule is 1.")
+		require.Contains(t, out["description"], "9 triggers could not open an alert: the limit of the rule is 1.")
 		require.Equal(t, "9", out["count"])
-		require.Contains(t, out["description"], "are not watched any more: 2.")
+		require.Contains(t, out["description"], "dropped to make room for others: 2.")
 		require.Equal(t, "{a=\"b\"}", out["not_watched"])
 	}
 	f(false, "A: 5 further keys beyond the limit of open episodes")

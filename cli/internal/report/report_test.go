@@ -58,7 +58,7 @@ func TestVerdict(t *testing.T) {
 	}
 	old, changed := rule("Lost", "1"), rule("Lost", "2")
 	first := alert(old, "a", "lost", 0)
-	r := f("Over 12,345 lines both sets raise the same 1 alert.", side("o", []*rules.Rule{old}, first), side("n", []*rules.Rule{old}, first))
+	r := f("Over 12,345 lines both versions of the rules raise the same 1 alert.", side("o", []*rules.Rule{old}, first), side("n", []*rules.Rule{old}, first))
 	require.False(t, r.Changed)
 	require.Empty(t, r.Rules)
 	require.Len(t, New(side("o", []*rules.Rule{old}, first), side("n", []*rules.Rule{old}, first), Options{All: true}).Rules, 1)
