@@ -307,7 +307,7 @@ func TestScan(t *testing.T) {
 		return got
 	}
 	body := post(hostile, "").Body.String()
-	for _, want := range []string{"<h2>Alerts</h2>", "<h2>Described but not certain</h2>", "<h2>No rule describes</h2>", "Alerts if it lasts 10 minutes.", "If it alerts, it says: is down", "<mark>&lt;script&gt;</mark>"} {
+	for _, want := range []string{"<h2>Alerts</h2>", "<h2>Described but not certain</h2>", "<h2>No rule describes</h2>", "Alerts if the failure lasts 10 minutes.", "If it alerts, it says: is down", "<mark>&lt;script&gt;</mark>"} {
 		require.Contains(t, body, want)
 	}
 	require.NotContains(t, body, "<script>alert")

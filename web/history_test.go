@@ -129,7 +129,7 @@ func TestHistoryRefuses(t *testing.T) {
 	f("to=-5", "is not a time")
 	f("limit=1001", "is not a number from 0 to 1000")
 	f("limit=-1", "is not a number")
-	f("after=x", "must be the value of next")
+	f("after=x", "must be the value of `next`")
 	f("fingerprint=12", "is not 16 hexadecimal digits")
 	f("filter=%7Ba%3D~%22(%22%7D", "missing closing")
 	f("%zz", "the query cannot be read")

@@ -193,7 +193,7 @@ func TestFromDaemon(t *testing.T) {
 	require.Empty(t, written(t, r, test))
 
 	_, err = Fetch(get, "0000000000000000")
-	require.ErrorContains(t, err, "capture it from its logs with --from-logs")
+	require.ErrorContains(t, err, "capture the alert from logs with --from-logs")
 	old := e
 	old.First, old.Line = "", ""
 	_, err = Fetch(api(old, nil), e.Fingerprint)
@@ -242,5 +242,5 @@ func TestFewLinesOfDaemon(t *testing.T) {
 
 	_, err = make("Steps", web.Episode{Labels: map[string]string{"namespace": "x"}, LastSeen: began, Count: 2, First: "and then", Line: "and then"},
 		[]web.Event{{Time: at(0), Kind: string(episodes.EventOpened), Line: "and then", Log: "namespace x, pod a, container manager"}})
-	require.ErrorContains(t, err, "capture it from its logs with --from-logs")
+	require.ErrorContains(t, err, "capture the alert from logs with --from-logs")
 }
