@@ -327,7 +327,8 @@ func (q *Quotes) readPairs(start int) {
 		bare = -1
 	}
 	end := start
-	for first := true; r.nextToken() && r.i < q.limit; first = false {
+	// An unquoted text is read to its end, because a quote in it may be closed after the limit.
+	for first := true; r.nextToken() && (r.i < q.limit || bare >= 0); first = false {
 		from := r.i
 		key, quoted := r.readKey()
 		switch {
@@ -344,6 +345,9 @@ func (q *Quotes) readPairs(start int) {
 			}
 		default:
 			flush(end)
+			if from >= q.limit {
+				return
+			}
 			at := r.i + 1
 			_, kind, _ := r.readValue()
 			field, voice = key, VoiceOf(key)

@@ -102,6 +102,7 @@ func FuzzQuotes(f *testing.F) {
 		`E1120 10:00:00.000000 1 a.go:1] "Failed \"a b\"" err="is gone" name="a b" n=3`, `{"msg":"a \"b\"","x":{"y":"z`,
 		"a\tb\t{\"c\": \"d\"}", "\ta \"b", `'a' "b\\\"c" ` + "`d`", "x=<\n\ta\n >", `""""""`, `\\\\"\\"`, `a"b"c'd`,
 		`level=info msg="a b" err=is gone "c d" cause="e \"f\" g" k=v w`, `{"msg":"a b","err":"c \"d\" e" f "g h"`, `{"a":x y,"msg":"b"}`, `{"a" "b":1}`,
+		"o:1] \"led \\\"a b\\\"\" err=*is gone\" @\x00me\"a \"=3",
 	} {
 		f.Add(s)
 	}
