@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"crowsnest/internal/text"
 )
 
 // anyHost contains the paths that accept any Host header. Their responses contain no log text, and Prometheus and
@@ -18,7 +20,7 @@ var anyHost = map[string]bool{"/metrics": true, "/-/ready": true, "/-/healthy": 
 // guardRequests refuses cross-origin requests that change state. It also refuses requests for an unknown host name,
 // because a foreign page with that name could read the alerts (DNS rebinding).
 func (s *Server) guardRequests(h http.Handler) http.Handler {
-	sameOrigin := http.NewCrossOriginProtection().Handler(h)
+	sameOrigin := http.NewCrossOriginProtection().Handler(s.guardIdentity(h))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.allowsHost(r.Host) && !anyHost[r.URL.Path] {
 			http.Error(w, fmt.Sprintf("the host %q is not allowed: add it with --web.allowed-host, or set global.external_url", hostName(r.Host)), http.StatusMisdirectedRequest)
@@ -26,6 +28,31 @@ func (s *Server) guardRequests(h http.Handler) http.Handler {
 		}
 		sameOrigin.ServeHTTP(w, r)
 	})
+}
+
+// guardIdentity removes the identity header of Links from requests that no trusted proxy sent. All handlers behind it
+// can believe the header. It ignores X-Forwarded-For, which everybody can write.
+func (s *Server) guardIdentity(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		links := s.view.Links()
+		if values := r.Header.Values(links.IdentityHeader); len(values) > 0 {
+			sender, err := netip.ParseAddrPort(r.RemoteAddr)
+			contains := func(p netip.Prefix) bool { return p.Contains(sender.Addr().Unmap().WithZone("")) }
+			switch {
+			case err != nil || !slices.ContainsFunc(links.TrustedProxies, contains):
+				r.Header.Del(links.IdentityHeader)
+			case len(values) > 1:
+				http.Error(w, fmt.Sprintf("the request has several headers %s: the proxy must replace the header that a client sends", links.IdentityHeader), http.StatusBadRequest)
+				return
+			}
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// userName returns the name of the user according to a trusted proxy. It returns "" if the name is not known.
+func (s *Server) userName(r *http.Request) string {
+	return text.Truncate(strings.TrimSpace(tameText(r.Header.Get(s.view.Links().IdentityHeader))), maxAuthor)
 }
 
 // allowsHost reports whether a host is an IP address, a name without a public suffix, or a name in Options.Hosts.

@@ -69,7 +69,9 @@ func (s *Server) routePages(mux *router) {
 	get("/{$}", s.alertsPage)
 	get("/episodes/{fingerprint}", s.episodePage)
 	get("/episodes/{fingerprint}/case", s.caseFile)
-	get("/episodes/{fingerprint}/silence", s.silencePage)
+	mux.HandleFunc("GET /episodes/{fingerprint}/silence", func(w http.ResponseWriter, r *http.Request) {
+		s.gate.guardHandler(s.silencePage, s.view.Links().IdentityHeader)(w, r) // users do not share the page, which names its user
+	})
 	mux.HandleFunc("POST /episodes/{fingerprint}/silence", s.makeSilence)
 	get("/history", s.historyPage)
 	get("/rules", s.rulesPage)

@@ -48,6 +48,7 @@ type silenceData struct {
 	Durations       []time.Duration
 	For             time.Duration
 	Author, Comment string
+	Identified      bool // whether a trusted proxy named the author, so that the author cannot be edited
 	Error           string
 	Results         []Silenced
 	Until           time.Time
@@ -75,6 +76,8 @@ func (s *Server) silenceForm(w http.ResponseWriter, r *http.Request) (silenceDat
 		return silenceData{}, false
 	}
 	data := silenceData{Episode: e, Durations: silenceFor, For: defaultSilence, Alertmanager: safeLink(s.view.Links().Alertmanager)}
+	data.Author = s.userName(r)
+	data.Identified = data.Author != ""
 	for _, p := range labelPairs(s.sentLabels(e)) {
 		data.Labels = append(data.Labels, silenceLabel{p, true, p.Name == "alertname"})
 	}
@@ -118,7 +121,7 @@ func (s *Server) makeSilence(w http.ResponseWriter, r *http.Request) {
 		if data.hasFailed() {
 			code = http.StatusBadGateway
 		}
-		s.opt.Log.Info().Str("author", silence.Author).Str("alert", data.Alert).Str("fingerprint", data.Fingerprint.String()).
+		s.opt.Log.Info().Str("author", silence.Author).Bool("identified", data.Identified).Str("alert", data.Alert).Str("fingerprint", data.Fingerprint.String()).
 			Time("until", silence.End).Bool("made", !data.hasFailed()).Msg("silence from the pages")
 	}
 	s.renderPage(w, "silence", code, page{Title: "Silence " + data.Alert, Path: "/", Data: data})
@@ -138,7 +141,10 @@ func (d *silenceData) readForm(form map[string][]string, now time.Time) (Silence
 		}
 		return ""
 	}
-	d.Author, d.Comment = get("author"), get("comment")
+	d.Comment = get("comment")
+	if !d.Identified {
+		d.Author = get("author")
+	}
 	out := Silence{Labels: map[string]string{}, Author: d.Author, Comment: d.Comment, Start: now}
 	for i := range d.Labels {
 		l := &d.Labels[i]

@@ -1,14 +1,18 @@
 package web
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 )
 
@@ -88,4 +92,87 @@ func TestSilence(t *testing.T) {
 	require.Equal(t, 403, request(s, "GET", path).Code)
 	require.Contains(t, request(s, "GET", "/episodes/0000000000000abc").Body.String(), "/#/silences/new?filter=")
 	require.Empty(t, got)
+}
+
+// A trusted proxy names the author, whom nobody can edit. From elsewhere the header is ignored.
+func TestAuthorOfAProxy(t *testing.T) {
+	const path = "/episodes/0000000000000abc/silence"
+	view := exampleView()
+	links := view.Links
+	proxies := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("fe80::/64")}
+	view.Links = func() Links {
+		l := links()
+		l.Silences, l.IdentityHeader, l.TrustedProxies = true, "x-user", proxies
+		return l
+	}
+	authors := []string{}
+	var log bytes.Buffer
+	s := newTestServer(t, view, Options{Log: zerolog.New(&log), Silence: func(_ context.Context, x Silence) []Silenced {
+		authors = append(authors, x.Author)
+		return []Silenced{{Receiver: "am", ID: "1"}}
+	}})
+	f := func(from, want string, headers ...string) (form string, code int) {
+		t.Helper()
+		authors = nil
+		log.Reset()
+		send := func(method, body string) *httptest.ResponseRecorder {
+			r := httptest.NewRequest(method, path, strings.NewReader(body))
+			r.RemoteAddr = from
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			for i := 0; i+1 < len(headers); i += 2 {
+				r.Header.Add(headers[i], headers[i+1])
+			}
+			w := httptest.NewRecorder()
+			s.Handler().ServeHTTP(w, r)
+			return w
+		}
+		code = send("POST", url.Values{"for": {"2h0m0s"}, "author": {"typed"}, "comment": {"why"}}.Encode()).Code
+		if want != "" {
+			require.Equal(t, []string{want}, authors)
+			require.Contains(t, log.String(), fmt.Sprintf(`"author":%q,"identified":%t`, want, want != "typed"))
+		} else {
+			require.Empty(t, authors)
+		}
+		return send("GET", "").Body.String(), code
+	}
+	const own, other, editable = "192.0.2.7:1234", "198.51.100.7:1234", `name="author"`
+	form, _ := f(own, "ada@example.org", "X-User", " ada@example.org\u202e")
+	require.Contains(t, form, `<output id="author">ada@example.org</output>`)
+	require.NotContains(t, form, editable)
+	_, _ = f("[::ffff:192.0.2.7]:1234", "ada", "X-User", "ada")
+	_, _ = f("[fe80::1%eth0]:1234", "ada", "X-User", "ada")
+	_, _ = f(own, strings.Repeat("x", maxAuthor), "X-User", strings.Repeat("x", 2*maxAuthor))
+	form, code := f(own, "", "X-User", "boss", "X-User", "ada")
+	require.Equal(t, 400, code)
+	require.Contains(t, form, "several headers x-user")
+
+	for _, from := range []string{other, "[2001:db8::1]:1", "", "192.0.2.7"} {
+		form, _ = f(from, "typed", "X-User", "boss", "X-Forwarded-For", "192.0.2.7", "X-Real-Ip", "192.0.2.7", "Forwarded", "for=192.0.2.7")
+		require.Contains(t, form, editable)
+		require.NotContains(t, form, "boss")
+	}
+	form, _ = f(own, "typed", "X-User", "  ")
+	require.Contains(t, form, editable)
+	proxies = nil
+	form, _ = f(own, "typed", "X-User", "boss")
+	require.Contains(t, form, editable)
+}
+
+// A standby passes on the name only if a trusted proxy sent the request.
+func TestAuthorPassesTheStandby(t *testing.T) {
+	got := make(chan string, 1)
+	leader := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header.Get("X-User") }))
+	t.Cleanup(leader.Close)
+	view := exampleView()
+	view.Links = func() Links {
+		return Links{IdentityHeader: "X-User", TrustedProxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}}
+	}
+	s := newTestServer(t, view, Options{LeaderAddress: func() string { return leader.URL }})
+	for from, want := range map[string]string{"192.0.2.1:1": "ada", "192.0.2.2:1": ""} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = from
+		r.Header.Set("X-User", "ada")
+		s.Handler().ServeHTTP(httptest.NewRecorder(), r)
+		require.Equal(t, want, <-got, from)
+	}
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"net/netip"
 	"time"
 
 	"crowsnest/episodes"
@@ -49,6 +50,10 @@ type Links struct {
 	Alertmanager string
 	// Silences reports whether the pages may create silences with Options.Silence.
 	Silences bool
+	// IdentityHeader is the name of the header in which TrustedProxies send the name of the user. It is empty if there
+	// is no such header.
+	IdentityHeader string
+	TrustedProxies []netip.Prefix
 }
 
 // Unknown describes the errors that no rule matches.

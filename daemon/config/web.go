@@ -3,7 +3,12 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"net/http"
+	"net/netip"
 	"net/url"
+	"slices"
+
+	"golang.org/x/net/http/httpguts"
 
 	"crowsnest/daemon/component"
 	"crowsnest/internal/lazyre"
@@ -27,6 +32,15 @@ type Web struct {
 	// Silences lets everybody who can read the pages make silences in the Alertmanagers
 	// below sinks. Default false: the pages link to the form of Alertmanager.
 	Silences bool `yaml:"silences"`
+	// IdentityHeader is the name of the header in which an authenticating proxy sends the
+	// name of the user, such as X-Auth-Request-User. crowsnest believes the header only from
+	// TrustedProxies, and uses the name as the author of silences. Default: users type their
+	// names.
+	IdentityHeader string `yaml:"identity_header" bounds:"0,256"`
+	// TrustedProxies are the IP addresses and networks, such as 10.0.3.0/24, from which
+	// crowsnest believes IdentityHeader. The proxies must replace the header that a client
+	// sends.
+	TrustedProxies []string `yaml:"trusted_proxies" bounds:"0,100,64"`
 
 	Keys strictyaml.Keys `yaml:"-"`
 }
@@ -40,6 +54,7 @@ func (c *Config) checkWeb(k *checker) {
 	if c.Web.Silences && !keys.HasError("silences") && len(component.SettingsOf[alertmanager.Config](c.Sinks)) == 0 {
 		k.addProblem(keys.Value("silences"), "bad-value", "silences is on, but there is no sink alertmanager", "add one below sinks, or remove silences")
 	}
+	c.checkUserHeader(k)
 	for _, key := range []struct{ name, value string }{{"logs_url", c.Web.LogsURL}, {"alertmanager_url", c.Web.AlertmanagerURL}} {
 		if key.value == "" || keys.HasError(key.name) {
 			continue
@@ -63,11 +78,43 @@ func (c *Config) checkWeb(k *checker) {
 	}
 }
 
+func (c *Config) checkUserHeader(k *checker) {
+	keys, header := c.Web.Keys, c.Web.IdentityHeader
+	isSecret := slices.Contains([]string{"Authorization", "Proxy-Authorization", "Cookie"}, http.CanonicalHeaderKey(header))
+	switch {
+	case keys.HasError("identity_header") || keys.HasError("trusted_proxies"):
+	case header == "" && len(c.Web.TrustedProxies) > 0:
+		k.addProblem(keys.Value("trusted_proxies"), "bad-value", "trusted_proxies has no effect without identity_header", "name the header in which the proxies send the name of the user, or remove trusted_proxies")
+	case header != "" && (!httpguts.ValidHeaderFieldName(header) || isSecret):
+		k.addProblem(keys.Value("identity_header"), "bad-value", "identity_header is not the name of a header, or names a header with secrets", "write it like X-Auth-Request-User")
+	case header != "" && len(c.Web.TrustedProxies) == 0:
+		k.addProblem(keys.Value("identity_header"), "bad-value", "identity_header needs trusted_proxies, because otherwise everybody could claim to be somebody else", "list the addresses of the proxies that set the header, such as trusted_proxies: [10.0.3.0/24]")
+	}
+	for _, proxy := range c.Web.TrustedProxies {
+		if network, err := parseProxy(proxy); !keys.HasError("trusted_proxies") && (err != nil || network.Bits() == 0) {
+			k.addProblem(keys.Value("trusted_proxies"), "bad-value", fmt.Sprintf("trusted_proxies: %q is not an IP address or a network, or contains all addresses", proxy), "write it like 10.0.3.7 or 10.0.3.0/24")
+		}
+	}
+}
+
+// parseProxy returns the network of an entry of TrustedProxies.
+func parseProxy(text string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return addr.Unmap().Prefix(addr.Unmap().BitLen())
+	}
+	return netip.ParsePrefix(text)
+}
+
 // Links returns the addresses of other programs that the pages link to.
 func (c *Config) Links() web.Links {
 	out := web.Links{Logs: c.Web.LogsURL, Alertmanager: c.Web.AlertmanagerURL}
 	all := component.SettingsOf[alertmanager.Config](c.Sinks)
-	out.Silences = c.Web.Silences && len(all) > 0
+	out.Silences, out.IdentityHeader = c.Web.Silences && len(all) > 0, c.Web.IdentityHeader
+	for _, proxy := range c.Web.TrustedProxies {
+		if network, err := parseProxy(proxy); err == nil { // checkUserHeader refuses invalid entries
+			out.TrustedProxies = append(out.TrustedProxies, network)
+		}
+	}
 	for _, am := range all {
 		for _, address := range am.URLs {
 			if u, err := url.Parse(address); err == nil {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,13 +20,23 @@ func TestLinksOfPages(t *testing.T) {
 	cfg, problems = f("sinks: {alertmanager: [{urls: ['http://a:9093', 'http://b:9093']}]}\n")
 	require.Empty(t, problems)
 	require.Equal(t, web.Links{Alertmanager: "http://a:9093"}, cfg.Links())
+	cfg, problems = f("web: {identity_header: X-User, trusted_proxies: [10.0.3.7, 10.0.4.0/24, '::ffff:10.0.5.1']}\n")
+	require.Empty(t, problems)
+	require.Equal(t, "[10.0.3.7/32 10.0.4.0/24 10.0.5.1/32]", fmt.Sprint(cfg.Links().TrustedProxies))
+	require.Equal(t, "X-User", cfg.Links().IdentityHeader)
 	for text, want := range map[string]string{
-		"web: {logs_url: 'https://g/{\"a\"}'}":         "a brace that is not part of a placeholder",
-		"web: {logs_url: 'javascript:alert(1)'}":       "not an absolute http or https address",
-		"web: {logs_url: '/explore'}":                  "not an absolute http or https address",
-		"web: {alertmanager_url: 'http://u:p@am'}":     "not an absolute http or https address",
-		"web: {alertmanager_url: 'ftp://am.example'}":  "not an absolute http or https address",
-		"web: {alertmanager: 'http://am.example.org'}": "alertmanager_url",
+		"web: {identity_header: X-User}":                                     "such as trusted_proxies: [10.0.3.0/24]",
+		"web: {identity_header: 'X User', trusted_proxies: [10.0.3.7]}":      "write it like X-Auth-Request-User",
+		"web: {identity_header: authorization, trusted_proxies: [10.0.3.7]}": "write it like X-Auth-Request-User",
+		"web: {trusted_proxies: [10.0.3.7]}":                                 "no effect without identity_header",
+		"web: {identity_header: X-User, trusted_proxies: [proxy.example]}":   "write it like 10.0.3.7",
+		"web: {identity_header: X-User, trusted_proxies: [0.0.0.0/0]}":       "contains all addresses",
+		"web: {logs_url: 'https://g/{\"a\"}'}":                               "a brace that is not part of a placeholder",
+		"web: {logs_url: 'javascript:alert(1)'}":                             "not an absolute http or https address",
+		"web: {logs_url: '/explore'}":                                        "not an absolute http or https address",
+		"web: {alertmanager_url: 'http://u:p@am'}":                           "not an absolute http or https address",
+		"web: {alertmanager_url: 'ftp://am.example'}":                        "not an absolute http or https address",
+		"web: {alertmanager: 'http://am.example.org'}":                       "alertmanager_url",
 	} {
 		_, problems = f(text + "\n")
 		require.Contains(t, problems, want, text)
