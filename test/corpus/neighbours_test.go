@@ -110,9 +110,10 @@ func init() {
 		"ExternalDNSDoesNotRun":          "none",
 		"ExternalDNSExits":               "none",
 
-		"IngressNginxCannotReload":  "none",
-		"IngressCertificateExpired": "none",
-		"IngressCertificateMissing": "none",
+		"IngressNginxCannotReload":            "none",
+		"IngressNginxCannotConfigureBackends": "none",
+		"IngressCertificateExpired":           "none",
+		"IngressCertificateMissing":           "none",
 
 		"MetricsServerCannotScrapeNode": "none",
 
