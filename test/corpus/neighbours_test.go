@@ -44,10 +44,11 @@ func init() {
 		"KubeletCannotMountVolume":        "none",
 		"KubeletHasOrphanedPods":          "none",
 
-		"RuntimeDoesNotAnswer": "none",
-		"NodeDiskFull":         "none",
-		"RegistryRateLimited":  "none",
-		"ContainerdWithoutCRI": "none",
+		"RuntimeDoesNotAnswer":     "none",
+		"ContainerCannotBeStopped": "none",
+		"NodeDiskFull":             "none",
+		"RegistryRateLimited":      "none",
+		"ContainerdWithoutCRI":     "none",
 
 		"NetworkPluginUnauthorized":       "none",
 		"PodAddressesExhausted":           "none",
