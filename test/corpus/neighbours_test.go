@@ -125,5 +125,6 @@ func init() {
 		"HelmInstallRejected":                 "none",
 		"KarpenterKeepsRestarting":            "none",
 		"OptimisticLockConflictsGoOn":         "S09",
+		"HostedControlPlaneStoppedEvictions":  "S39",
 	})
 }
