@@ -170,6 +170,7 @@ var signatures = map[string]string{
 	"ClusterAPIInfrastructureReconcileFails": "none",
 	"ClusterAPIMachineDeletionWaits":         "S45",
 	"ClusterAutoscalerCannotStart":           "none",
+	"ClusterAutoscalerCapacityBuffersFail":   "none",
 	"ClusterAutoscalerCredentialsRefused":    "none",
 	"ClusterAutoscalerGroupHasNoTemplate":    "none",
 	"ClusterAutoscalerGroupsAtMaxSize":       "none",
