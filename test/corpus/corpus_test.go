@@ -270,6 +270,8 @@ var signatures = map[string]string{
 	"VSphereUnreachable":                     "none",
 
 	"ClusterAPIObjectFailsAndIsNotReady": "S08",
+	"KernelDiskFails":                    "none",
+	"KernelDiskIOErrors":                 "none",
 	"KernelFilesystemDamaged":            "none",
 	"KernelTasksBlocked":                 "none",
 	"KubeletClientCertificateExpired":    "none",
