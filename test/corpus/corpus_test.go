@@ -267,6 +267,7 @@ var signatures = map[string]string{
 	"RKE2ControlPlanePreflightStuck":         "none",
 	"VSphereCertificateRefused":              "none",
 	"VSphereMachineWaitsForAddress":          "none",
+	"VSphereMachineHasNoAddress":             "none",
 	"VSphereUnreachable":                     "none",
 
 	"ClusterAPIObjectFailsAndIsNotReady": "S08",
