@@ -126,5 +126,6 @@ func init() {
 		"KarpenterKeepsRestarting":            "none",
 		"OptimisticLockConflictsGoOn":         "S09",
 		"HostedControlPlaneStoppedEvictions":  "S39",
+		"BareMetalHostProvisioningFails":      "S29",
 	})
 }
