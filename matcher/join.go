@@ -7,7 +7,7 @@ type pendingLine struct {
 	buf   []byte // text, at most MaxLine+1 bytes; later bytes are not matched
 	size  int    // total size of the parts in bytes
 	parts int64  // number of physical lines; zero if there is no pending line
-	start int64  // offset of the first physical line in the stream
+	start int64  // offset in the stream from which the line must be read again after a restart
 	at    moment // time and place of the first physical line
 	// skipping means that the line became longer than maxMerged, so that its remaining parts are dropped.
 	skipping bool
@@ -24,10 +24,7 @@ func (r *run) addPart(k int, e lines.Envelope, m moment, start int64) {
 		return
 	}
 	if o.parts == 0 {
-		if r.s.records[1-k] != nil {
-			start = r.s.resumeAt(k, start)
-		}
-		*o = pendingLine{buf: r.sc.takeBuffer(), start: start, at: r.resolveTime(m)}
+		*o = pendingLine{buf: r.sc.takeBuffer(), start: r.s.resumeAt(k, start), at: r.resolveTime(m)}
 	}
 	o.parts++
 	o.size += len(e.Text)

@@ -119,7 +119,7 @@ func TestUnfinished(t *testing.T) {
 	a, b := stamp+" stdout P a1\n", stamp+" stderr P l1\n"
 	f(stamp+" stdout F a0\n"+a, len(a), "a0")
 	f(b, len(a)+len(b))
-	f(stamp+" stdout F a2\n", len(b)+len(a), "a1a2")
+	f(stamp+" stdout F a2\n", len(a)+len(b)+len(a), "a1a2") // read from b on, a2 would be a line of its own
 	f(stamp+" stderr F l2\n", 0, "l1l2")
 	f(a, len(a))
 	require.Equal(t, []string{"a1"}, texts(p.Flush(s, arrival)))
