@@ -91,7 +91,8 @@ func opensRecord(text []byte) bool {
 	case 'g':
 		return opensGoroutine(text)
 	case 'E': // format of apimachinery up to 0.30
-		if bytes.Contains(text, []byte("] Observed a panic: ")) {
+		header := bytes.IndexByte(text, ']')
+		if header > 0 && bytes.HasPrefix(text[header:], []byte("] Observed a panic: ")) {
 			return true
 		}
 	}
