@@ -44,7 +44,7 @@ func TestE2ENothingLostOrDoubled(t *testing.T) {
 	px, err := lokilab.NewProxy(l.URL)
 	require.NoError(t, err)
 	defer px.Close()
-	cfg := Config{URL: px.URL, Selector: `{app=~".+"}`, Tenants: []string{"one", "two"}, LookBack: 6 * time.Minute}
+	cfg := Config{URL: px.URL, Selector: `{app=~".+"}`, Tenants: []string{"one", "two"}, LookBack: 6 * time.Minute, SlowInterval: 15 * time.Second}
 	require.NoError(t, cfg.Validate())
 	p := newSink(pack(t, `- {alert: R, from: '{app="a"}', match: bad, severity: warning}`))
 	p.quiet = true
