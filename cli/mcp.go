@@ -1,16 +1,22 @@
 package cli
 
 import (
+	"context"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/common/version"
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"crowsnest/cli/internal/mcp"
 	"crowsnest/lab/inputs"
+	"crowsnest/lab/scan"
+	"crowsnest/redact"
 	"crowsnest/rules"
+	"crowsnest/web"
 )
 
 type mcpFlags struct {
@@ -54,11 +60,29 @@ func (c *cli) mcpConfig(f mcpFlags) (mcp.Config, error) {
 	if err != nil {
 		return mcp.Config{}, err
 	}
+	hide := redact.New(nil)
 	return mcp.Config{
-		Daemon: client, Rules: load, RulesName: f.rules.describe(),
+		Daemon: client, RulesName: f.rules.describe(),
+		Scan: func(_ context.Context, lines string, labels map[string]string) (web.Scanned, error) {
+			set, err := load()
+			if err != nil {
+				return web.Scanned{}, err
+			}
+			return scan.ForPage(lines, labels, set, hide, time.Now())
+		},
 		Version: version.Version, Now: time.Now, Log: f.log.newLogger(c),
 		InName: func(text string) string { return c.inName(c.root, text) },
 	}, nil
+}
+
+// newMCPHandler returns the handler that serves MCP at /mcp of a daemon.
+func newMCPHandler(log zerolog.Logger) func(web.Tools) http.Handler {
+	return func(tools web.Tools) http.Handler {
+		return mcp.New(mcp.Config{
+			Daemon: tools, Scan: tools.ScanLines, RulesName: "the rules of this daemon",
+			Version: version.Version, Now: time.Now, Log: log.Level(max(zerolog.WarnLevel, log.GetLevel())), // less would be a line for each request
+		}).Handler()
+	}
 }
 
 // ruleLoader returns a function that loads the local rules. Rule files are read once at the start, so that invalid

@@ -63,7 +63,7 @@ rules:
 - {alert: NeverRead, from: '{component="leases"}', match: 'msg="lease is stale"', by: [namespace], severity: warning}
 `), 0o600))
 	d := &daemon.Daemon{Binary: bin, Dir: dir, Addr: addr}
-	require.NoError(t, d.Configure(fmt.Sprintf("rules: {shipped: false, paths: [%q]}\nsources:\n  kubelet: {dir: %q}\nsinks:\n  alertmanager: {urls: [%q]}\n", rules, pods, am.URL)))
+	require.NoError(t, d.Configure(fmt.Sprintf("rules: {shipped: false, paths: [%q]}\nsources:\n  kubelet: {dir: %q}\nsinks:\n  alertmanager: {urls: [%q]}\nweb: {mcp: true}\n", rules, pods, am.URL)))
 	require.NoError(t, d.Start())
 	t.Cleanup(func() { _, _ = d.End(os.Kill) })
 	require.NoError(t, d.Ready(t.Context(), time.Minute))
@@ -89,6 +89,16 @@ rules:
 	require.False(t, got.Seen.Complete)
 	require.WithinDuration(t, time.Now(), got.Seen.ReadUpTo, time.Minute)
 	all := text
+	remote, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: "http://" + addr + "/mcp", MaxRetries: -1}, nil)
+	require.NoError(t, err)
+	got.FromLogs.Alerts = nil
+	text, _ = called(t, remote, "alerts", map[string]any{"matchers": []string{`alertname="LeaseLost"`}}, &got)
+	require.Len(t, got.FromLogs.Alerts, 1)
+	all += text
+	text, _ = called(t, remote, "scan", map[string]any{"lines": "2026-01-02T03:00:00Z lost the lease password=hunter2\n", "labels": map[string]any{"namespace": "kube-system"}}, nil)
+	require.Contains(t, text, `"verdict":"1 alert.`)
+	all += text
+	require.NoError(t, remote.Close())
 	text, failed := called(t, session, "case", map[string]any{"fingerprint": got.FromLogs.Alerts[0].Fingerprint}, nil)
 	require.False(t, failed, text)
 	require.Contains(t, text, "Nobody has the lease")

@@ -94,7 +94,7 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 	d, err := daemon.New(daemon.Options{
 		Cfg: cfg, Log: log, Web: f.web, Listener: main, Probe: probe, Stdin: c.in, Stdout: c.out, Color: c.colors(c.out),
 		Flags: flags, Getenv: c.getenv, ConfigFile: f.config, StorageFlag: f.storage,
-		Started: func() { free(daemon.FreeMemory) }, Scan: scan.ForPage,
+		Started: func() { free(daemon.FreeMemory) }, Scan: scan.ForPage, MCP: newMCPHandler(log),
 	})
 	if err != nil {
 		return err

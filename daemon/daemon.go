@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"regexp"
 	"slices"
 	"sync"
@@ -117,6 +118,8 @@ type Options struct {
 	Started func()
 	// Scan scans a log for the pages and redacts secrets in the result. Nil means that the pages cannot scan logs.
 	Scan func(log string, labels matcher.Labels, set *rules.Set, hide *redact.Redactor, now time.Time) (web.Scanned, error)
+	// MCP returns a handler that serves the Model Context Protocol with these tools. It may be nil.
+	MCP func(web.Tools) http.Handler
 
 	// leads reports whether this process may notify receivers now. Nil means that it always may.
 	leads func() bool

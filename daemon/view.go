@@ -70,7 +70,7 @@ func (d *Daemon) pastView(fp episodes.Fingerprint) []*history.Entry {
 func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {
 	opt := web.Options{
 		ConfigFile: d.opt.Web.ConfigFile, Pprof: d.opt.Web.Pprof, Registry: reg, Now: d.now, Log: d.component("web"),
-		MaxConns: webConns(), Hosts: d.opt.Web.Hosts, Case: d.caseFile, RunTests: runTests, Silence: d.createSilence, Silences: d.listSilences,
+		MaxConns: webConns(), Hosts: d.opt.Web.Hosts, Case: d.caseFile, RunTests: runTests, Silence: d.createSilence, Silences: d.listSilences, MCP: d.opt.MCP,
 	}
 	if d.opt.Scan != nil {
 		opt.Scan = func(log string, labels matcher.Labels, set *rules.Set) (web.Scanned, error) {

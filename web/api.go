@@ -1,11 +1,13 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"crowsnest/episodes"
@@ -52,7 +54,7 @@ func (s *Server) routeAPI(mux *router) {
 	handle("counts", s.apiCounts)
 	handle("runbooks/{name}", s.apiRunbook)
 	mux.HandleFunc(v1+"stream", s.serveStream)
-	mux.HandleFunc("POST /api/v1/scan", s.limitReading(s.apiScan))
+	mux.HandleFunc("POST /api/v1/scan", s.limitReading(s.scanner.admit, s.apiScan))
 	handle("rules", func(*http.Request) (any, *apiError) { return Groups{s.ruleGroups()}, nil })
 	handle("unknown", func(*http.Request) (any, *apiError) { return s.view.Unknown(), nil })
 	handle("unknown/{fingerprint}/rule", s.apiUnknownRule)
@@ -202,17 +204,24 @@ func (s *Server) perMinute(name string) *PerMinute {
 	return &PerMinute{from, counts}
 }
 
-// fetchData returns the data of an API endpoint without an HTTP connection.
+// fetchData returns the data of an API endpoint without an HTTP connection, and without the limits of the gate.
 func (s *Server) fetchData(path string) ([]byte, error) {
-	r, err := http.NewRequest(http.MethodGet, "/api/v1/"+path, nil) //nolint:noctx // the request is not sent
+	return fetchFrom(context.Background(), s.inner, path)
+}
+
+func fetchFrom(ctx context.Context, api http.Handler, path string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/"+path, nil)
 	if err != nil {
 		return nil, err
 	}
 	a := &answer{head: http.Header{}}
-	s.inner.ServeHTTP(a, r)
+	api.ServeHTTP(a, r)
 	var envelope struct {
 		Data  json.RawMessage `json:"data"`
 		Error string          `json:"error"`
+	}
+	if a.code == http.StatusServiceUnavailable { // the gate answers with a text for people
+		return nil, errors.New(strings.TrimSpace(a.body.String()))
 	}
 	if err := json.Unmarshal(a.body.Bytes(), &envelope); err != nil {
 		return nil, err

@@ -81,7 +81,7 @@ func (s *Server) routePages(mux *router) {
 	get("/unknown/{fingerprint}/rule", s.unknownRulePage)
 	get("/sources", s.sourcesPage)
 	get("/scan", s.scanPage)
-	mux.HandleFunc("POST /scan", s.limitReading(s.serveScan))
+	mux.HandleFunc("POST /scan", s.limitReading(s.scanner.admit, s.serveScan))
 	get("/playground", func(w http.ResponseWriter, r *http.Request) { // former address of the page Scan
 		http.Redirect(w, r, "/scan?"+r.URL.RawQuery, http.StatusMovedPermanently)
 	})

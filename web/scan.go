@@ -187,12 +187,12 @@ func (s *Server) renderScan(w http.ResponseWriter, code int, data scanData) {
 	s.renderPage(w, "scan", code, page{Title: "Scan", Path: "/scan", Data: data})
 }
 
-// limitReading limits the size of requests and the number of requests that are read at the same time.
-func (s *Server) limitReading(h http.HandlerFunc) http.HandlerFunc {
+// limitReading limits the size of requests, and by the semaphore admit the number of requests at the same time.
+func (s *Server) limitReading(admit chan struct{}, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
-		case s.scanner.admit <- struct{}{}:
-			defer func() { <-s.scanner.admit }()
+		case admit <- struct{}{}:
+			defer func() { <-admit }()
 			r.Body = http.MaxBytesReader(w, r.Body, maxScanBody)
 			h(w, r)
 		default:

@@ -50,6 +50,8 @@ type Options struct {
 	// Silences returns the active silences in each cluster of Alertmanagers, at most some seconds old. A nil function
 	// means that silences are not known.
 	Silences func(context.Context) []SilenceList
+	// MCP returns a handler that serves the Model Context Protocol with these tools. A nil function disables /mcp.
+	MCP func(Tools) http.Handler
 	// Pprof enables /debug/pprof.
 	Pprof bool
 	// Registry is served at /metrics.
@@ -83,6 +85,7 @@ type Server struct {
 	results  testResults
 	silences *silences
 	silence  chan struct{}  // semaphore, so that the server creates one silence at a time
+	tools    chan struct{}  // semaphore of the requests to /mcp that are read or answered
 	inner    *http.ServeMux // API without the limits of the gate, for requests by the server itself
 	handler  http.Handler
 	probes   http.Handler
@@ -119,8 +122,8 @@ func New(view View, opt Options) *Server {
 	s := &Server{
 		own: view, view: shownView(view), opt: opt, gate: newGate(opt.Log), assets: sync.OnceValue(readAssets),
 		feed: newFeed(view.Episodes), samples: newSamples(), silence: make(chan struct{}, 1), inner: http.NewServeMux(),
-		silences: newSilences(opt.Silences),
-		scanner:  scanner{admit: make(chan struct{}, maxScans), turn: make(chan struct{}, 1), tests: opt.RunTests},
+		silences: newSilences(opt.Silences), tools: make(chan struct{}, maxToolCalls),
+		scanner: scanner{admit: make(chan struct{}, maxScans), turn: make(chan struct{}, 1), tests: opt.RunTests},
 	}
 	if opt.Scan != nil {
 		s.scanner.logs = func(log string, labels matcher.Labels) (Scanned, error) {
@@ -143,6 +146,9 @@ func New(view View, opt Options) *Server {
 		mux.HandleFunc("POST /-/reload", func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "reload over HTTP is off: start with --web.enable-lifecycle, or send SIGHUP", http.StatusForbidden)
 		})
+	}
+	if opt.MCP != nil {
+		mux.HandleFunc("/mcp", s.limitReading(s.tools, s.serveMCP(mux)))
 	}
 	if opt.Pprof {
 		routePprof(mux)

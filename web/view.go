@@ -54,6 +54,8 @@ type Links struct {
 	// is no such header.
 	IdentityHeader string
 	TrustedProxies []netip.Prefix
+	// MCP reports whether /mcp is served.
+	MCP bool
 }
 
 // Unknown describes the errors that no rule matches.

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"crowsnest/agent/client"
 	"crowsnest/daemon/component"
 	"crowsnest/internal/lazyre"
 	"crowsnest/sinks/alertmanager"
@@ -42,6 +43,10 @@ type Web struct {
 	// sends.
 	TrustedProxies []string `yaml:"trusted_proxies" bounds:"0,100,64"`
 
+	// MCP serves the tools for language models at /mcp, to everybody who can read the pages
+	// (see docs/mcp.md). Default false.
+	MCP bool `yaml:"mcp"`
+
 	Keys strictyaml.Keys `yaml:"-"`
 }
 
@@ -53,6 +58,9 @@ func (c *Config) checkWeb(k *checker) {
 	keys := c.Web.Keys
 	if c.Web.Silences && !keys.HasError("silences") && len(component.SettingsOf[alertmanager.Config](c.Sinks)) == 0 {
 		k.addProblem(keys.Value("silences"), "bad-value", "silences is on, but there is no sink alertmanager", "add one below sinks, or remove silences")
+	}
+	if c.Web.MCP && !keys.HasError("mcp") && len(component.SettingsOf[client.Config](c.Sinks)) > 0 {
+		k.addProblem(keys.Value("mcp"), "bad-value", "mcp is on, but this process is an agent, which knows no alerts", "turn it on at the aggregator, and remove it here")
 	}
 	c.checkUserHeader(k)
 	for _, key := range []struct{ name, value string }{{"logs_url", c.Web.LogsURL}, {"alertmanager_url", c.Web.AlertmanagerURL}} {
@@ -109,6 +117,7 @@ func parseProxy(text string) (netip.Prefix, error) {
 func (c *Config) Links() web.Links {
 	out := web.Links{Logs: c.Web.LogsURL, Alertmanager: c.Web.AlertmanagerURL}
 	all := component.SettingsOf[alertmanager.Config](c.Sinks)
+	out.MCP = c.Web.MCP
 	out.Silences, out.IdentityHeader = c.Web.Silences && len(all) > 0, c.Web.IdentityHeader
 	for _, proxy := range c.Web.TrustedProxies {
 		if network, err := parseProxy(proxy); err == nil { // checkUserHeader refuses invalid entries

@@ -24,7 +24,11 @@ func TestLinksOfPages(t *testing.T) {
 	require.Empty(t, problems)
 	require.Equal(t, "[10.0.3.7/32 10.0.4.0/24 10.0.5.1/32]", fmt.Sprint(cfg.Links().TrustedProxies))
 	require.Equal(t, "X-User", cfg.Links().IdentityHeader)
+	cfg, problems = f("web: {mcp: true}\n")
+	require.Empty(t, problems)
+	require.True(t, cfg.Links().MCP)
 	for text, want := range map[string]string{
+		"web: {mcp: true}\nsinks: {upstream: {url: 'http://a:9798'}}":        "turn it on at the aggregator",
 		"web: {identity_header: X-User}":                                     "such as trusted_proxies: [10.0.3.0/24]",
 		"web: {identity_header: 'X User', trusted_proxies: [10.0.3.7]}":      "write it like X-Auth-Request-User",
 		"web: {identity_header: authorization, trusted_proxies: [10.0.3.7]}": "write it like X-Auth-Request-User",

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -17,6 +18,9 @@ import (
 	"crowsnest/daemon/loader"
 	"crowsnest/episodes"
 	"crowsnest/history"
+	"crowsnest/lab/scan"
+	"crowsnest/matcher"
+	"crowsnest/redact"
 	"crowsnest/rules"
 	"crowsnest/web"
 )
@@ -58,6 +62,7 @@ type world struct {
 	sources  []web.Source
 	broken   []web.BrokenPack
 	events   []episodes.Event
+	links    web.Links
 }
 
 func lost(set *rules.Set, fingerprint episodes.Fingerprint, namespace string) episodes.Episode {
@@ -81,8 +86,8 @@ func healthy() []web.Source {
 	}
 }
 
-// serve serves a world with the real handlers.
-func serve(t *testing.T, w world) string {
+// newWeb returns the web server of a daemon that knows a world. configFile has its authentication.
+func newWeb(t *testing.T, w world, configFile string) *web.Server {
 	t.Helper()
 	set, err := demoRules()
 	require.NoError(t, err)
@@ -107,10 +112,38 @@ func serve(t *testing.T, w world) string {
 		UnknownRule:  func(string) (string, error) { return "", nil },
 		History:      func() []*history.Entry { return nil },
 		PastEpisodes: func(episodes.Fingerprint) []*history.Entry { return nil },
+		Links:        func() web.Links { return w.links },
 	}
-	srv := httptest.NewServer(web.New(view, web.Options{Registry: prometheus.NewRegistry(), Now: func() time.Time { return now }}).Handler())
+	return web.New(view, web.Options{
+		Registry: prometheus.NewRegistry(), Now: func() time.Time { return now }, ConfigFile: configFile, Hosts: []string{"crowsnest.example.org"},
+		Scan: func(log string, labels matcher.Labels, set *rules.Set) (web.Scanned, error) {
+			return scan.ForPage(log, labels, set, redact.New(nil), now)
+		},
+		MCP: func(tools web.Tools) http.Handler {
+			return New(Config{
+				Daemon: tools, Scan: tools.ScanLines, RulesName: "its rules", Version: "1.2.3", Now: func() time.Time { return now }, Log: zerolog.Nop(),
+			}).Handler()
+		},
+	})
+}
+
+// serve serves a world with the real handlers.
+func serve(t *testing.T, w world) string {
+	t.Helper()
+	srv := httptest.NewServer(newWeb(t, w, "").Handler())
 	t.Cleanup(srv.Close)
 	return srv.URL
+}
+
+// scanWith returns a function that scans with the rules that load returns.
+func scanWith(load func() (*rules.Set, error)) func(context.Context, string, map[string]string) (web.Scanned, error) {
+	return func(_ context.Context, lines string, labels map[string]string) (web.Scanned, error) {
+		set, err := load()
+		if err != nil {
+			return web.Scanned{}, err
+		}
+		return scan.ForPage(lines, labels, set, redact.New(nil), now)
+	}
 }
 
 // client is a client of the SDK, connected to a server in memory.
@@ -123,7 +156,7 @@ func connect(t *testing.T, address string, change func(*Config)) client {
 	t.Helper()
 	daemon, err := api.New(address, "")
 	require.NoError(t, err)
-	cfg := Config{Daemon: daemon, Rules: demoRules, RulesName: "demo.yaml", Version: "1.2.3", Now: func() time.Time { return now }, Log: zerolog.Nop()}
+	cfg := Config{Daemon: daemon, Scan: scanWith(demoRules), RulesName: "demo.yaml", Version: "1.2.3", Now: func() time.Time { return now }, Log: zerolog.Nop()}
 	if change != nil {
 		change(&cfg)
 	}

@@ -173,7 +173,7 @@ func TestDaemonAnswersInPart(t *testing.T) {
 }
 
 func TestPanicIsTheErrorOfOneCall(t *testing.T) {
-	c := connect(t, serve(t, world{sources: healthy()}), func(cfg *Config) { cfg.Rules = func() (*rules.Set, error) { panic("x") } })
+	c := connect(t, serve(t, world{sources: healthy()}), func(cfg *Config) { cfg.Scan = scanWith(func() (*rules.Set, error) { panic("x") }) })
 	require.Contains(t, c.fails("scan", args{"lines": "x"}), "crowsnest failed to answer scan")
 	require.Zero(t, call[alertsOut](c, "alerts", nil).Total)
 }

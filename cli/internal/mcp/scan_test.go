@@ -45,7 +45,7 @@ func TestScan(t *testing.T) {
 // Calls share one set of rules.
 func TestScanConcurrent(t *testing.T) {
 	set := demo(t)
-	c := connect(t, "http://127.0.0.1:1", func(cfg *Config) { cfg.Rules = func() (*rules.Set, error) { return set, nil } })
+	c := connect(t, "http://127.0.0.1:1", func(cfg *Config) { cfg.Scan = scanWith(func() (*rules.Set, error) { return set, nil }) })
 	var all sync.WaitGroup
 	for range 6 {
 		all.Go(func() {

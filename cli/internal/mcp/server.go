@@ -8,11 +8,14 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"runtime/debug"
 	"time"
 
@@ -20,9 +23,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 
-	"crowsnest/cli/internal/api"
-	"crowsnest/redact"
-	"crowsnest/rules"
+	"crowsnest/web"
 )
 
 // Limits of the calls of tools.
@@ -31,11 +32,20 @@ const (
 	maxCalls = 2                // maximum number of concurrent calls
 )
 
+// Daemon answers queries of the API of one daemon. It is safe for concurrent use.
+type Daemon interface {
+	// Get returns the data of an endpoint of the API, such as "alerts". Its errors say what the caller can do.
+	Get(ctx context.Context, path string, query url.Values) ([]byte, error)
+	// Address returns the address of the daemon for people.
+	Address() string
+}
+
 // Config configures a server. All fields must be set.
 type Config struct {
-	Daemon *api.Client
-	// Rules returns the local rules. Concurrent calls share the result. RulesName names the rules for people.
-	Rules     func() (*rules.Set, error)
+	Daemon Daemon
+	// Scan scans lines of a log with these labels and redacts secrets in the result. It must be safe for concurrent
+	// use. RulesName names the rules for people.
+	Scan      func(ctx context.Context, lines string, labels map[string]string) (web.Scanned, error)
 	RulesName string
 	Version   string
 	Now       func() time.Time
@@ -53,10 +63,9 @@ func (c Config) inName(text string) string {
 	return c.InName(text)
 }
 
-// Server answers the calls of one client. It is safe for concurrent use.
+// Server answers calls. It is safe for concurrent use.
 type Server struct {
 	cfg    Config
-	hide   *redact.Redactor
 	slots  chan struct{}
 	server *sdk.Server
 }
@@ -69,7 +78,7 @@ Steps under remediation are for a person: show them, and do not run them unasked
 
 // New returns a server. It starts no goroutines.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, hide: redact.New(nil), slots: make(chan struct{}, maxCalls)}
+	s := &Server{cfg: cfg, slots: make(chan struct{}, maxCalls)}
 	s.server = sdk.NewServer(&sdk.Implementation{Name: "crowsnest", Version: cfg.Version}, &sdk.ServerOptions{
 		Instructions: instructions, Logger: slog.New(zerolog.NewSlogHandler(cfg.Log)), Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
 	})
@@ -86,7 +95,7 @@ func New(cfg Config) *Server {
 	}, s.caseFile)
 	registerTool(s, tool{
 		name: "scan", title: "Failures in lines", rest: "crowsnest scan and crowsnest case print all of it.",
-		text: "Evaluates lines of a log, given in the call, with the local rules, in the time of the lines. Returns the alerts that would have fired, " +
+		text: "Evaluates lines of a log, given in the call, with the rules of this server, in the time of the lines. Returns the alerts that would have fired, " +
 			"failures that are not certain, and problems that no rule describes, with what to do. It needs no daemon, sends nothing, and writes no file. " + data,
 	}, s.scanLines)
 	return s
@@ -100,6 +109,36 @@ func (s *Server) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 		return nil
 	}
 	return err
+}
+
+// Handler serves any number of clients over HTTP, without sessions, so that clients leave nothing behind. Each request
+// has one message, and its response is not a stream. The caller must check the origin, the host, the user and the size
+// of requests.
+func (s *Server) Handler() http.Handler {
+	s.server.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+			if method == "subscriptions/listen" { // it would occupy a connection, although nothing ever changes
+				return nil, errors.New("this server has no subscriptions, because its tools never change")
+			}
+			return next(ctx, method, req)
+		}
+	})
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s.server }, &sdk.StreamableHTTPOptions{
+		Stateless: true, JSONResponse: true, DisableLocalhostProtection: true, Logger: slog.New(zerolog.NewSlogHandler(s.cfg.Log)),
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, "the request could not be read, or is too large", http.StatusRequestEntityTooLarge)
+			return
+		}
+		if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) { // a batch could contain thousands of calls
+			http.Error(w, "batches are not supported: send one message in each request", http.StatusBadRequest)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		handler.ServeHTTP(w, r)
+	})
 }
 
 type openWriter struct{ io.Writer }

@@ -14,7 +14,6 @@ import (
 	"crowsnest/casefile"
 	"crowsnest/episodes"
 	"crowsnest/internal/text"
-	"crowsnest/lab/scan"
 	"crowsnest/web"
 )
 
@@ -129,7 +128,7 @@ func (s *Server) caseFile(ctx context.Context, in caseIn) (*caseOut, error) {
 const maxLines = 1 << 20
 
 type scanIn struct {
-	Lines  string            `json:"lines" jsonschema:"Lines of one log, as they were written, with their timestamps; at most 1 MiB. The lines of kubectl logs --prefix are kept apart."`
+	Lines  string            `json:"lines" jsonschema:"Lines of one log, as they were written, with their timestamps; at most 1 MiB, or 64 KiB over HTTP. The lines of kubectl logs --prefix are kept apart."`
 	Labels map[string]string `json:"labels,omitempty" jsonschema:"Labels of the log, such as namespace, pod, container. A label that is absent satisfies every selector."`
 }
 
@@ -150,19 +149,15 @@ type Scanned struct {
 	Hits     int64             `json:"lines_matched"`
 }
 
-func (s *Server) scanLines(_ context.Context, in scanIn) (*scanOut, error) {
+func (s *Server) scanLines(ctx context.Context, in scanIn) (*scanOut, error) {
 	switch {
 	case in.Lines == "":
 		return nil, errors.New("scan needs lines")
 	case len(in.Lines) > maxLines:
 		return nil, fmt.Errorf("lines has %d bytes, at most %d are allowed; give fewer lines, or run crowsnest scan", len(in.Lines), maxLines)
 	}
-	set, err := s.cfg.Rules()
-	if err != nil {
-		return nil, err
-	}
 	now := s.cfg.Now()
-	found, err := scan.ForPage(in.Lines, in.Labels, set, s.hide, now)
+	found, err := s.cfg.Scan(ctx, in.Lines, in.Labels)
 	if err != nil {
 		return nil, err
 	}
