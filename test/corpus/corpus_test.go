@@ -255,6 +255,7 @@ var signatures = map[string]string{
 	"KarpenterLimitsReached":                 "none",
 	"KarpenterNoCapacity":                    "none",
 	"KarpenterNodePoolNotReady":              "none",
+	"KarpenterNodeOverlaysNotEvaluated":      "none",
 	"KarpenterNodesDoNotJoin":                "none",
 	"KarpenterPermissionMissing":             "none",
 	"KarpenterPodsCannotBeScheduled":         "none",
