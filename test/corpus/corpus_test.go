@@ -155,6 +155,7 @@ var signatures = map[string]string{
 	"BareMetalHostGivenUpOnDeletion":         "none",
 	"BareMetalHostImageMissing":              "none",
 	"ClusterAPIContractNotFound":             "none",
+	"ClusterAPIProviderNotInstalled":         "none",
 	"TinkerbellMachineSpecRefused":           "none",
 	"TinkerbellBMCJobFailed":                 "none",
 	"TinkerbellWorkflowFailed":               "none",
