@@ -127,5 +127,6 @@ func init() {
 		"OptimisticLockConflictsGoOn":         "S09",
 		"HostedControlPlaneStoppedEvictions":  "S39",
 		"BareMetalHostProvisioningFails":      "S29",
+		"ArgoCDApplicationDeletionWaits":      "none",
 	})
 }
