@@ -147,8 +147,8 @@ screenshot: ## take the pictures of the pages in docs/img; needs Chromium and ax
 	  CROWSNEST_SCREENSHOTS="$$dir" CROWSNEST_SERVERS=required $(GO) test -tags e2e -count=1 -timeout 30m -run '^TestPages$$/^(alerts|episode|history|rule|sources)$$' ./test/browser; \
 	  cd docs/img && for f in *.png; do cp "$$dir/$$f" "$$f"; done
 
-chart: ## write the copies of files that the chart contains, and the schema of its values
-	UPDATE_SNAPSHOTS=1 $(GO) test -count=1 -run '^TestChartFiles$$' ./test/deploy
+chart: ## write the files of the chart that are made from others: copies, the schema of its values, README.md
+	UPDATE_SNAPSHOTS=1 $(GO) test -count=1 -run '^TestChart(Files|Readme)$$' ./test/deploy
 
 schemas: build ## write the JSON Schemas that editors and the chart use
 	$(BIN) schema rules > rules/packs/schema.json
@@ -265,6 +265,13 @@ image: release-tools ## build the image without Docker; IMAGE=NAME pushes it
 	  --image-label org.opencontainers.image.title=crowsnest,org.opencontainers.image.version=$(VERSION),org.opencontainers.image.revision=$(REVISION) \
 	  --image-label org.opencontainers.image.source=https://github.com/OWNER/crowsnest,org.opencontainers.image.licenses=Apache-2.0 \
 	  --sbom-dir bin/image/sbom --image-refs bin/image/refs $(if $(IMAGE),,--push=false --oci-layout-path bin/image/layout) ./cmd/crowsnest
+
+# CHARTS=oci://registry.example.org/crowsnest/charts is where the chart goes. The last line
+# that helm prints has its digest.
+publish-chart: ## package the chart with VERSION and push it to CHARTS
+	@mkdir -p dist
+	helm package deploy/helm/crowsnest --version $(VERSION) --app-version $(VERSION) --destination dist
+	helm push dist/crowsnest-$(VERSION).tgz $(CHARTS) $(HELM_FLAGS)
 
 # `make module PATH=...` would also replace the PATH of every recipe.
 ifeq ($(origin PATH),command line)

@@ -144,6 +144,8 @@ func TestChartRefuses(t *testing.T) {
 		{"{rules: {gitSync: {enabled: true}}}", "rules.gitSync.repo is empty: set the address of the repository"},
 		{"{aggregator: {config: {sinks: {alertmanager: {http_config: {basic_auth: {username: a, password: b}}}}}}}", "aggregator.config.sinks.alertmanager.http_config.basic_auth.password is a secret, and the configuration is a ConfigMap"},
 		{"{agent: {config: {sinks: {upstream: {http_config: {authorization: {credentials: b}}}}}}}", "agent.config.sinks.upstream.http_config.authorization.credentials is a secret"},
+		{"{ingress: {enabled: true}}", "externalURL is empty: set it to the address"},
+		{"externalURL: https://a\nhttpRoute: {enabled: true}", "httpRoute.parentRefs is empty: list the Gateway"},
 		{"{networkPolicy: {apiServer: {ports: [https]}}}", "'/networkPolicy/apiServer/ports/0'"},
 		{"{networkPolicy: {dnsPorts: []}}", "'/networkPolicy/dnsPorts'"},
 	} {

@@ -14,8 +14,8 @@ import (
 	"crowsnest/test/servers"
 )
 
-// A real API server, with the definitions of the Prometheus operator and of Cluster
-// API, accepts every overlay and the chart with every file of values: no unknown
+// A real API server, with the definitions of the Prometheus operator, of Cluster API
+// and of the Gateway API, accepts every overlay and the chart with every file of values: no unknown
 // field, no wrong type, and no warning of a namespace with the restricted standard,
 // except for agents.
 func TestServerTakesManifests(t *testing.T) {
@@ -29,6 +29,7 @@ func TestServerTakesManifests(t *testing.T) {
 	}
 	lab.PrometheusOperator()
 	lab.ClusterAPI()
+	lab.GatewayAPI()
 	config := lab.Kubeconfig("", kubelab.Admin)
 	all := rendered(t)
 	for _, name := range valueFiles(t) {

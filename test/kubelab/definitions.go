@@ -78,3 +78,9 @@ func (l *Lab) ClusterAPI() {
 	l.t.Helper()
 	l.Definitions("sigs.k8s.io/cluster-api@v1.14.2", "h1:o3GFNaeNFAOEEMpDPfhCK+2CjmV6gtQ8yLEcUwCg7bA=", "core/config/crd/bases", "cluster.x-k8s.io_machines.yaml", "cluster.x-k8s.io_clusters.yaml")
 }
+
+// GatewayAPI creates the definition of HTTPRoute.
+func (l *Lab) GatewayAPI() {
+	l.t.Helper()
+	l.Definitions("sigs.k8s.io/gateway-api@v1.4.0", "h1:ZwlNM6zOHq0h3WUX2gfByPs2yAEsy/EenYJB78jpQfQ=", "config/crd/standard", "gateway.networking.k8s.io_httproutes.yaml")
+}
