@@ -179,8 +179,11 @@ func (s *scene) stats() episodes.Stats {
 
 var spaces = []string{"kube-system", "payments", "shop-frontend", "team-blue-staging", "ingress", "monitoring", "data-platform", "ci", "auth", "search"}
 
-// ruleOf returns a rule for an alert of the scene.
-func (s *scene) ruleOf(i int) *rules.Rule { return s.set.Rules[(i*37)%len(s.set.Rules)] }
+// ruleOf returns a rule for an alert of the scene. The first alert is critical, so that it is on the first page of many.
+func (s *scene) ruleOf(i int) *rules.Rule {
+	first := slices.IndexFunc(s.set.Rules, func(r *rules.Rule) bool { return r.Severity == rules.SeverityCritical })
+	return s.set.Rules[(first+i*37)%len(s.set.Rules)]
+}
 
 func (s *scene) episodes() []episodes.Episode {
 	out := []episodes.Episode{{
