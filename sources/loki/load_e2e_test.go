@@ -56,9 +56,9 @@ func TestE2ELoad(t *testing.T) {
 // pushControllers pushes ten lines a minute of each of n controllers, one of which is an error.
 func pushControllers(t *testing.T, url string, n int, from, to time.Time) {
 	w := &lokilab.Writer{URL: url}
-	for first := 0; first < n; first += 100 {
+	for first := 0; first < n; first += 10 {
 		var all []lokilab.Stream
-		for k := first; k < min(first+100, n); k++ {
+		for k := first; k < min(first+10, n); k++ {
 			s := lokilab.Stream{Labels: map[string]string{"app": "a", "namespace": fmt.Sprint("ns-", k%20), "pod": fmt.Sprint("p", k), "container": "manager"}}
 			i := 0
 			for at := from; at.Before(to); at = at.Add(6 * time.Second) {
