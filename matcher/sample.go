@@ -17,6 +17,7 @@ type sample struct {
 	lines []byte
 	lower []byte          // the lines in lower case
 	grams [1 << 16]uint16 // number of occurrences of sequences of four letters, by hash
+	short sync.Map        // number of occurrences of texts of up to three letters, as they were needed
 }
 
 // sampleText holds the lines of the sample. TestSample generates the file.
@@ -50,7 +51,7 @@ func (s *sample) searchCost(t literals.Text) float64 {
 	lower := strings.ToLower(t.Text)
 	n := len(t.Text)
 	if n < 4 {
-		return 1000/float64(n+1) + float64(bytes.Count(s.lower, []byte(lower)))
+		return 1000/float64(n+1) + float64(s.countShort(lower))
 	}
 	least := uint16(1<<16 - 1)
 	for i := 0; i+4 <= len(lower); i++ {
@@ -64,6 +65,15 @@ func (s *sample) searchCost(t literals.Text) float64 {
 		cost += 4
 	}
 	return cost
+}
+
+func (s *sample) countShort(lower string) int {
+	if n, known := s.short.Load(lower); known {
+		return n.(int)
+	}
+	n := bytes.Count(s.lower, []byte(lower))
+	s.short.Store(lower, n)
+	return n
 }
 
 // chooseRarest returns the required texts that occur least in the sample. It returns none if one of them is too short
