@@ -9,6 +9,7 @@ import (
 
 	"crowsnest/agent/server"
 	"crowsnest/daemon/component"
+	"crowsnest/sources/otlp"
 )
 
 // DefaultListen is the address at which the pages, the API and the metrics are served.
@@ -57,8 +58,8 @@ func closeAll(listeners ...net.Listener) error {
 	return errors.Join(errs...)
 }
 
-// checkReach warns of pages that anyone can read, of agents without authentication, and of
-// alerts without a link. It also allows the host of the external URL.
+// checkReach warns of pages that anyone can read, of agents and collectors without authentication,
+// and of alerts without a link. It also allows the host of the external URL.
 func (d *Daemon) checkReach() {
 	cfg, listener := d.opt.Cfg, d.opt.Listener
 	if u, err := url.Parse(cfg.Global.ExternalURL); err == nil && u.Hostname() != "" {
@@ -72,6 +73,9 @@ func (d *Daemon) checkReach() {
 	}
 	if slices.ContainsFunc(component.SettingsOf[server.Config](cfg.Sources), func(c *server.Config) bool { return !c.IsGuarded() }) {
 		d.log.Warn().Msg("sources.agents has no authentication: anyone who can connect to its address can forge and hide failures; set bearer_token_file or web_config_file, or restrict the network")
+	}
+	if slices.ContainsFunc(component.SettingsOf[otlp.Config](cfg.Sources), func(c *otlp.Config) bool { return !c.IsGuarded() }) {
+		d.log.Warn().Msg("sources.otlp has no authentication: anyone who can connect to its address can forge and hide failures; set bearer_token_file or web_config_file, or restrict the network")
 	}
 	if ha := cfg.HighAvailability; ha != nil && !ha.IsGuarded() {
 		d.log.Warn().Msg("high_availability has no authentication: anyone who can connect to its address can read the state and delay alerts; set token_review, bearer_token_file or web_config_file, or restrict the network")

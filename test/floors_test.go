@@ -21,7 +21,7 @@ import (
 var floors = map[string]int{
 	"internal/literals": -1, "internal/metric": -1, "internal/pause": -1, "internal/text": -1, "internal/times": -1,
 	"strictyaml": 0, "redact": 0, "rules": 0,
-	"matcher": 1, "httpconfig": 1, "kube": 1,
+	"matcher": 1, "httpconfig": 1, "httpserve": 1, "kube": 1,
 	"agent/wire": 2, "episodes": 2, "history": 2, "runbook": 2,
 	"agent/client": 3, "agent/server": 3, "sources": 3, "sinks": 3, "web": 3, "replay": 3, "unknown/discover": 3, "state": 3, "export": 3, "importer": 3,
 	"daemon/component": 4, "unknown/sentinel": 4, "lead": 4, "casefile": 5, "daemon/config": 5, "daemon/monitor": 5, "daemon/inforce": 5, "daemon/loader": 6, "daemon": 8,
@@ -48,7 +48,7 @@ var confined = map[string]string{
 	"github.com/spf13/cobra":                     "cli",
 	"github.com/prometheus/client_golang":        "internal/metric web daemon",
 	"github.com/prometheus/alertmanager/api":     "sinks/alertmanager",
-	"github.com/prometheus/exporter-toolkit/web": "agent/server web lead",
+	"github.com/prometheus/exporter-toolkit/web": "httpserve web lead",
 	"github.com/grafana/loki-client-go":          "sinks/loki",
 	"github.com/grafana/loki/pkg/push":           "sinks/loki",
 	"k8s.io":                                     "kube sources/kubernetes",

@@ -2,15 +2,14 @@ package server
 
 import (
 	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"crowsnest/httpserve"
 )
 
 // caller is the authenticated sender of a message.
@@ -42,7 +41,7 @@ func (c *caller) restrictNodes(nodes ...string) {
 // authenticate authenticates the sender of a request. Every configured method must accept it.
 func (s *Source) authenticate(r *http.Request) (*caller, *refusal) {
 	who := &caller{}
-	if why := s.agentToken.checkToken(bearerToken(r)); why != nil {
+	if why := s.agentToken.checkToken(httpserve.BearerToken(r)); why != nil {
 		return nil, why
 	}
 	if s.cfg.CertificateName {
@@ -53,7 +52,7 @@ func (s *Source) authenticate(r *http.Request) (*caller, *refusal) {
 		who.restrictNodes(append([]string{cert.Subject.CommonName}, cert.DNSNames...)...)
 	}
 	if s.reviews != nil {
-		v, why := s.reviews.checkToken(r.Context(), bearerToken(r))
+		v, why := s.reviews.checkToken(r.Context(), httpserve.BearerToken(r))
 		if why != nil {
 			return nil, why
 		}
@@ -68,72 +67,28 @@ func (s *Source) authenticate(r *http.Request) (*caller, *refusal) {
 func (s *Source) checkOperator(r *http.Request, node string) *refusal {
 	switch {
 	case s.cfg.AdminTokenFile != "":
-		return s.operatorToken.checkToken(bearerToken(r))
+		return s.operatorToken.checkToken(httpserve.BearerToken(r))
 	case s.reviews != nil:
-		return s.reviews.checkOperator(r.Context(), bearerToken(r), node)
+		return s.reviews.checkOperator(r.Context(), httpserve.BearerToken(r), node)
 	}
 	return &refusal{http.StatusForbidden, refusedAdmin, errors.New("this request needs authorization, which is not configured: set sources.agents.token_review, or sources.agents.admin_token_file and send the token in that file")}
 }
 
-func bearerToken(r *http.Request) string {
-	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(kind, "Bearer") {
-		return ""
-	}
-	return strings.TrimSpace(token)
-}
-
-// tokenAge is the time for which the content of a token file is cached.
-const tokenAge = 5 * time.Second
-
-// tokenFile is a token in a file that may be replaced at any time. Safe for concurrent use.
+// tokenFile is a token that the sender of a request must present.
 type tokenFile struct {
-	path   string // path of the file; if empty, every request is accepted
-	key    string // configuration key that sets path
+	httpserve.TokenFile
 	reason string // reason for refusals, as it appears in metrics
 	fix    string // advice for requests without a valid token
-	now    func() time.Time
-
-	mu   sync.Mutex
-	hash [sha256.Size]byte
-	err  error
-	read time.Time
 }
 
 // checkToken returns the reason why a request with this token is refused. It returns nil if
 // the token is valid.
 func (f *tokenFile) checkToken(token string) *refusal {
-	if f.path == "" {
-		return nil
-	}
-	want, err := f.load()
-	if err != nil {
+	switch ok, err := f.Accepts(token); {
+	case err != nil:
 		return &refusal{http.StatusInternalServerError, f.reason, err}
-	}
-	if got := sha256.Sum256([]byte(token)); subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+	case !ok:
 		return &refusal{http.StatusUnauthorized, f.reason, errors.New("not authorized: " + f.fix)}
 	}
 	return nil
-}
-
-// load returns the hash of the token.
-func (f *tokenFile) load() ([sha256.Size]byte, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := f.now()
-	if age := now.Sub(f.read); !f.read.IsZero() && age >= 0 && age < tokenAge {
-		return f.hash, f.err
-	}
-	f.read = now
-	text, err := os.ReadFile(f.path)
-	token := strings.TrimSpace(string(text))
-	switch {
-	case err != nil:
-		f.err = fmt.Errorf("read %s: %w", f.key, err)
-	case token == "":
-		f.err = fmt.Errorf("read %s: %s is empty; write the token into it", f.key, f.path)
-	default:
-		f.hash, f.err = sha256.Sum256([]byte(token)), nil
-	}
-	return f.hash, f.err
 }

@@ -243,7 +243,7 @@ func TestForgettingByToken(t *testing.T) {
 	f("", "na", http.StatusForbidden, "this request needs authorization")
 	file := filepath.Join(t.TempDir(), "admin")
 	require.NoError(t, os.WriteFile(file, []byte("root\n"), 0o600))
-	b.s.cfg.AdminTokenFile, b.s.operatorToken.path = file, file
+	b.s.cfg.AdminTokenFile, b.s.operatorToken.Path = file, file
 	f("a", "na", http.StatusUnauthorized, "admin_token_file")
 	f("root", "na", http.StatusNoContent, "")
 }

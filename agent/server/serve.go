@@ -7,31 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
-	toolkit "github.com/prometheus/exporter-toolkit/web"
-	"golang.org/x/net/netutil"
-
 	"crowsnest/agent/wire"
+	"crowsnest/httpserve"
 	"crowsnest/internal/pause"
 	"crowsnest/sources"
 )
 
 // Limits of the listener.
 const (
-	readHeaderTimeout = 5 * time.Second
-	readTimeout       = 20 * time.Second
-	writeTimeout      = 30 * time.Second
-	idleTimeout       = 2 * time.Minute
-	maxHeader         = 16 << 10
-	stopTimeout       = 500 * time.Millisecond
-	bodyTimeout       = 2 * time.Second // longest wait of a message for memory
-
+	bodyTimeout   = 2 * time.Second // longest wait of a message for memory
 	maintainEvery = time.Second
 	listenRetry   = time.Second
 )
@@ -107,70 +96,14 @@ func (s *Source) StandBy(ctx context.Context) {
 }
 
 func (s *Source) serveUntil(ctx context.Context, p sources.Pipeline) error {
-	if err := toolkit.Validate(s.cfg.WebConfigFile); err != nil {
-		return fmt.Errorf("read sources.agents.web_config_file: %w", err)
-	}
-	l, err := net.Listen("tcp", s.cfg.ListenAddress)
-	if err != nil {
-		return fmt.Errorf("open sources.agents.listen_address: %w", err)
-	}
-	d := &closableHandler{next: s.Handler(p)}
-	srv := &http.Server{
-		Handler:           d,
-		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
-	}
-	broken := make(chan error, 1)
-	go func() {
-		flags := &toolkit.FlagConfig{WebListenAddresses: &[]string{l.Addr().String()}, WebConfigFile: &s.cfg.WebConfigFile}
+	e := httpserve.Endpoint{
+		Section: "sources.agents", Address: s.cfg.ListenAddress, WebConfigFile: s.cfg.WebConfigFile, Handler: s.Handler(p),
 		// Twice as many connections as agents are allowed, because the old connection of a
 		// restarted agent may still be open.
-		broken <- toolkit.Serve(netutil.LimitListener(l, 2*s.cfg.MaxAgents+64), srv, flags, slog.New(slog.DiscardHandler))
-	}()
-	s.withLock(func() { s.listening, s.opened, s.listenError = true, true, "" })
-	select {
-	case <-ctx.Done():
-	case err = <-broken:
-		broken <- nil
+		MaxConns: 2*s.cfg.MaxAgents + 64,
+		Opened:   func() { s.withLock(func() { s.listening, s.opened, s.listenError = true, true, "" }) },
 	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-	defer cancel()
-	if srv.Shutdown(stop) != nil {
-		_ = srv.Close()
-	}
-	_ = l.Close() // the listener is still open if the server did not start
-	if last := <-broken; err == nil {
-		err = last
-	}
-	d.closeAndWait()
-	if err != nil && !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve %s: %w", l.Addr(), err)
-	}
-	return nil
-}
-
-// closableHandler admits requests until it is closed.
-type closableHandler struct {
-	next     http.Handler
-	requests sync.RWMutex
-	closed   bool
-}
-
-func (d *closableHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	d.requests.RLock()
-	defer d.requests.RUnlock()
-	if d.closed {
-		http.Error(w, "the aggregator stops", http.StatusServiceUnavailable)
-		return
-	}
-	d.next.ServeHTTP(w, r)
-}
-
-// closeAndWait closes the door and waits for the requests inside. Later requests are refused.
-func (d *closableHandler) closeAndWait() {
-	d.requests.Lock()
-	defer d.requests.Unlock()
-	d.closed = true
+	return e.Serve(ctx)
 }
 
 // Handler returns the HTTP handler for messages of agents. Exported for tests and benchmarks.

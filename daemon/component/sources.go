@@ -12,6 +12,7 @@ import (
 	"crowsnest/sources/kubernetes"
 	"crowsnest/sources/loki"
 	"crowsnest/sources/objects"
+	"crowsnest/sources/otlp"
 	"crowsnest/sources/stdin"
 )
 
@@ -138,6 +139,16 @@ func otherSources() []Kind {
 				return []sources.Source{stdin.New(c)}
 			}),
 		queried,
+		sourceKind(Kind{
+			Key: "otlp", Help: "Log records that OpenTelemetry collectors send, by OTLP over HTTP.", Single: true,
+			Losses: explainLosses("refused"),
+		}, func(c *otlp.Config) []Labels {
+			return []Labels{{Free: c.StreamLabels()}}
+		}, func(c otlp.Config, p Part, o SourceOptions) []sources.Source {
+			c.Name, c.Clock, c.Leads = p.Name, o.Clock, o.Leads
+			c.SelfNamespace, c.SelfPod = o.Namespace, o.Pod
+			return []sources.Source{otlp.New(c)}
+		}),
 		sourceKind(Kind{
 			Key: "agents", Help: "Hits that agents find on the nodes: this process is their aggregator.", Single: true, Filtered: true,
 			Losses: explainLosses("agent_gap"),

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,7 +31,7 @@ func withMembers(status []sources.Status, now time.Time) []sources.Status {
 			continue
 		}
 		if len(s.Members) == 0 && s.Up {
-			out[i].Up, out[i].Error = false, "no agent has reported"
+			out[i].Up, out[i].Error = false, cmp.Or(s.Error, "no agent has reported")
 			continue
 		}
 		out[i].Watermark = now

@@ -12,6 +12,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"crowsnest/sources/internal/jsonwalk"
 )
 
 // pair is the name and value of a label or of an item of structured metadata.
@@ -57,7 +59,7 @@ func (a *answer) reset() {
 // decode parses the body. It keeps all complete entries even if it returns an error. An error
 // means that the body is incomplete, or not a response of query_range.
 func (a *answer) decode() error {
-	d := jsontext.NewDecoder(bytes.NewBuffer(a.body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	d := jsontext.NewDecoder(bytes.NewBuffer(a.body), jsonwalk.NewOptions()...)
 	err := a.decodeBody(d)
 	slices.SortStableFunc(a.entries, func(x, y entry) int { return cmp.Compare(x.ts, y.ts) })
 	if err != nil {
@@ -70,12 +72,12 @@ func (a *answer) decodeBody(d *jsontext.Decoder) error {
 	if kind := d.PeekKind(); kind != '{' {
 		return cmp.Or(d.SkipValue(), errors.New("it is not an object"))
 	}
-	err := eachMember(d, func(name string) error {
+	err := jsonwalk.Members(d, func(name string) error {
 		switch name {
 		case "data":
-			return eachMember(d, func(name string) error { return a.decodeData(d, name) })
+			return jsonwalk.Members(d, func(name string) error { return a.decodeData(d, name) })
 		case "warnings":
-			return eachElement(d, func() error {
+			return jsonwalk.Elements(d, func() error {
 				text, isText, err := a.readText(d)
 				if isText && a.warning == "" {
 					a.warning = string(text)
@@ -92,36 +94,6 @@ func (a *answer) decodeBody(d *jsontext.Decoder) error {
 		return errors.New("extra data follows it")
 	}
 	return nil
-}
-
-// eachMember calls read for each member of the next value, an object. read must consume the
-// member's value. eachMember skips a value that is not an object.
-func eachMember(d *jsontext.Decoder, read func(name string) error) error {
-	return eachValue(d, '{', func() error {
-		name, err := d.ReadToken()
-		if err != nil {
-			return err
-		}
-		return read(name.String())
-	})
-}
-
-// eachElement calls read for each element of the next value, an array. read must consume the
-// element. eachElement skips a value that is not an array.
-func eachElement(d *jsontext.Decoder, read func() error) error { return eachValue(d, '[', read) }
-
-func eachValue(d *jsontext.Decoder, kind jsontext.Kind, read func() error) error {
-	if d.PeekKind() != kind {
-		return d.SkipValue()
-	}
-	_, err := d.ReadToken()
-	for err == nil && d.PeekKind() != kind+2 { // loop until the closing bracket
-		err = read()
-	}
-	if err == nil {
-		_, err = d.ReadToken()
-	}
-	return err
 }
 
 // readText consumes the next value, and returns it if it is a string.
@@ -148,7 +120,7 @@ func (a *answer) decodeData(d *jsontext.Decoder, name string) error {
 		return err
 	case "result":
 		a.streams, a.entries, a.count, a.bad = a.streams[:0], a.entries[:0], 0, 0
-		return eachElement(d, func() error { return a.decodeStream(d) })
+		return jsonwalk.Elements(d, func() error { return a.decodeStream(d) })
 	}
 	return d.SkipValue()
 }
@@ -158,7 +130,7 @@ func (a *answer) decodeData(d *jsontext.Decoder, name string) error {
 func (a *answer) decodeStream(d *jsontext.Decoder) error {
 	index, first, count, bad := len(a.streams), len(a.entries), a.count, a.bad
 	known := false
-	err := eachMember(d, func(name string) error {
+	err := jsonwalk.Members(d, func(name string) error {
 		switch name {
 		case "stream":
 			pairs, ok, err := a.readPairs(d)
@@ -175,7 +147,7 @@ func (a *answer) decodeStream(d *jsontext.Decoder) error {
 			return nil
 		case "values":
 			a.entries, a.count, a.bad = a.entries[:first], count, bad
-			return eachElement(d, func() error { return a.decodeEntry(d, index) })
+			return jsonwalk.Elements(d, func() error { return a.decodeEntry(d, index) })
 		}
 		return d.SkipValue()
 	})
@@ -198,7 +170,7 @@ func (a *answer) decodeEntry(d *jsontext.Decoder, stream int) error {
 	a.count++
 	e := entry{stream: stream}
 	ok, n := true, 0
-	err := eachElement(d, func() error {
+	err := jsonwalk.Elements(d, func() error {
 		n++
 		switch n {
 		case 1, 2:
@@ -211,7 +183,7 @@ func (a *answer) decodeEntry(d *jsontext.Decoder, stream int) error {
 			e.ts, ok = ts, ok && err == nil
 			return nil
 		case 3:
-			return eachMember(d, func(name string) error {
+			return jsonwalk.Members(d, func(name string) error {
 				if name != "structuredMetadata" {
 					return d.SkipValue()
 				}
@@ -238,7 +210,7 @@ func (a *answer) decodeEntry(d *jsontext.Decoder, stream int) error {
 func (a *answer) readPairs(d *jsontext.Decoder) (pairs []pair, ok bool, err error) {
 	start := len(a.pairs)
 	ok = d.PeekKind() == '{'
-	err = eachMember(d, func(name string) error {
+	err = jsonwalk.Members(d, func(name string) error {
 		value, isText, err := a.readText(d)
 		if ok = ok && isText; ok {
 			a.pairs = append(a.pairs, pair{[]byte(name), value})
