@@ -34,5 +34,15 @@ func Metrics(status func() []Status, sparse bool) metric.Collector {
 		metric.Gauge("source_idle", "Whether the source has nothing to read that a rule can match.", func(s Status) bool { return s.Idle != "" }),
 		metric.Gauge("source_unread_logs", "Existing logs that are not read, counted up to 100.", func(s Status) int { return len(s.Unread) }),
 		metric.Gauge("source_streams", "Followed streams.", func(s Status) int { return len(s.Streams) }),
+		metric.Gauge("source_members", "Known members of the source, such as the agents or the senders of OTLP.", func(s Status) int { return len(s.Members) }),
+		metric.Gauge("source_members_with_problems", "Members of the source that are down or have a problem, such as that they are silent.", func(s Status) int {
+			n := 0
+			for _, m := range s.Members {
+				if m.Error != "" {
+					n++
+				}
+			}
+			return n
+		}),
 	)
 }

@@ -23,6 +23,16 @@ type worker struct {
 	lines lines
 }
 
+// trim frees large memory after a request.
+func (wk *worker) trim() {
+	if wk.buf.Cap() > maxKept {
+		wk.buf = bytes.Buffer{}
+	}
+	if l := &wk.lines; cap(l.text) > maxKept || cap(l.fields) > maxKept/64 {
+		wk.lines = lines{}
+	}
+}
+
 // refusedRecords are the records of a request that are lost, because they cannot be read.
 type refusedRecords struct {
 	count  int
@@ -71,11 +81,28 @@ func (h *handler) accept(wk *worker, request []byte, enc *encoding) (uint64, ref
 	return number, in.refused, nil
 }
 
+// Limits of a request, because each resource and each record costs time even if it is empty.
+const (
+	maxResources = 10_000
+	maxRecords   = 250_000
+)
+
 // checkSenders checks the form of a request, and adds its senders.
 func (h *handler) checkSenders(request []byte, enc *encoding) *refusal {
-	var full *refusal
+	var why *refusal
+	count := func(n *int, most int, noun string) error {
+		if *n++; *n > most {
+			why = &refusal{status: http.StatusRequestEntityTooLarge, reason: refusedSize, err: fmt.Errorf("the request has more than %d %ss; lower send_batch_max_size of the collector", most, noun)}
+			return why.err
+		}
+		return nil
+	}
+	var resourceCount, recordCount int
 	err := enc.visit(request, visitor{
 		resource: func(encoded []byte) error {
+			if err := count(&resourceCount, maxResources, "resource"); err != nil {
+				return err
+			}
 			o, err := h.readResource(encoded, enc)
 			if err != nil {
 				return err
@@ -86,17 +113,17 @@ func (h *handler) checkSenders(request []byte, enc *encoding) *refusal {
 				h.saveSource(func() {})
 			}
 			if !known {
-				full = &refusal{status: http.StatusTooManyRequests, reason: refusedSenders, after: time.Minute, err: fmt.Errorf("%d senders are known already; raise sources.otlp.max_senders", h.s.cfg.MaxSenders)}
-				return full.err
+				why = &refusal{status: http.StatusTooManyRequests, reason: refusedSenders, after: time.Minute, err: fmt.Errorf("%d senders are known already; raise sources.otlp.max_senders", h.s.cfg.MaxSenders)}
+				return why.err
 			}
 			return nil
 		},
-		record: func([]byte) error { return nil },
+		record: func([]byte) error { return count(&recordCount, maxRecords, "record") },
 	})
-	if err != nil && full == nil {
+	if err != nil && why == nil {
 		return &refusal{status: http.StatusBadRequest, reason: refusedMalformed, err: err}
 	}
-	return full
+	return why
 }
 
 func (h *handler) readResource(encoded []byte, enc *encoding) (origin, error) {

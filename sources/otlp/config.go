@@ -54,8 +54,8 @@ type Config struct {
 	// MaxBody is the largest size of a request in MiB, after decompression. A larger request is
 	// refused, and the collector drops it. Default 16.
 	MaxBody int `yaml:"max_body_mib" bounds:"0,256"`
-	// MaxRate is the largest rate of all requests in MiB per second, after decompression. At
-	// this rate, collectors are told to wait. Default 32.
+	// MaxRate is the largest rate of all requests in MiB per second, after decompression.
+	// Collectors that exceed it have to send again. Default 32.
 	MaxRate int `yaml:"max_rate_mib" bounds:"0,4096"`
 	// MaxSenders is the largest number of known senders. A sender is a node, or all resources
 	// that name no node. Default 500.

@@ -90,9 +90,6 @@ type lines struct {
 // convert returns the line of the record. The line is valid until the next call. A body that is not a string becomes
 // JSON, whose members are fields like those of any line in JSON.
 func (l *lines) convert(now time.Time) (rec matcher.Record, own bool) {
-	if cap(l.text) > maxRecord {
-		l.text = nil
-	}
 	l.text, l.fields = appendText(l.text[:0], l.record.GetBody()), l.fields[:0]
 	body := len(l.text)
 	for _, a := range l.record.GetAttributes() {

@@ -29,7 +29,7 @@ import (
 const (
 	maxConns    = 512
 	maxWorkers  = 2               // largest number of requests that are decoded at the same time
-	maxKept     = 4 * mib         // largest buffer of a worker that is kept for the next request
+	maxKept     = mib             // largest buffer of a worker that is kept for the next request
 	bodyTimeout = 2 * time.Second // longest wait of a request for memory
 	saveTimeout = 10 * time.Second
 	listenRetry = time.Second
@@ -197,7 +197,10 @@ func (h *handler) acceptBody(w http.ResponseWriter, r *http.Request, enc *encodi
 	case <-r.Context().Done():
 		return 0, refusedRecords{}, &refusal{status: http.StatusServiceUnavailable, reason: refusedBusy, err: errors.New("the collector closed the connection")}
 	}
-	defer func() { h.s.workers <- wk }()
+	defer func() {
+		wk.trim()
+		h.s.workers <- wk
+	}()
 	request, why := wk.decompress(body, r.Header.Get("Content-Encoding"), h.s.cfg.MaxBody)
 	if why != nil {
 		return 0, refusedRecords{}, why
@@ -253,9 +256,6 @@ func (wk *worker) decompress(body []byte, encoding string, limit int) ([]byte, *
 	}
 	if err := wk.zip.Reset(bytes.NewReader(body)); err != nil {
 		return nil, damaged(err)
-	}
-	if wk.buf.Cap() > maxKept {
-		wk.buf = bytes.Buffer{}
 	}
 	wk.buf.Reset()
 	n, err := wk.buf.ReadFrom(io.LimitReader(&wk.zip, int64(limit)*mib+1))

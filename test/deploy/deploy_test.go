@@ -87,6 +87,7 @@ func podFiles(t *testing.T, text string) *strings.Replacer {
 		"/git/current/crowsnest/rules", dir+"/git", "/git/current/rules", dir+"/git",
 		"/var/run/secrets/crowsnest/token", secret, "/var/run/secrets/crowsnest-standby/token", secret, "/etc/crowsnest-secrets/alertmanager/password", secret,
 		"/etc/crowsnest-secrets/hook/url", secret, "/etc/crowsnest-tls/ca.crt", ca, "/etc/crowsnest-keys/packs.pub", key,
+		"/etc/crowsnest-otlp-token/token", secret, "web-otlp.yml", write("web", "web-otlp.yml", "tls_server_config: {}\n"),
 		"web.yml", write("web", "web.yml", "tls_server_config: {}\n"),
 	)
 }

@@ -36,6 +36,7 @@ build alertmanager   alertmanager   github.com/prometheus/alertmanager/cmd/alert
 build amtool         alertmanager   github.com/prometheus/alertmanager/cmd/amtool
 build etcd           etcd           go.etcd.io/etcd/server/v3
 build registry       registry       github.com/distribution/distribution/v3/cmd/registry
+build otel-collector collector      .
 build loki           loki           github.com/grafana/loki/v3/cmd/loki
 # Clients compare the version of the API server with what they need.
 kube=$(sed -n 's/^\tk8s.io\/kubernetes v\([0-9.]*\).*/\1/p' kube-apiserver/go.mod)

@@ -92,10 +92,20 @@ sources:
     {{- with .Values.kubernetes.namespaces }}
     namespaces: {{ toJson . }}
     {{- end }}
-  {{- else }}
+  {{- else if eq .Values.mode "loki" }}
   loki:
     url: {{ .Values.loki.url }}
     selector: {{ quote .Values.loki.selector }}
+  {{- end }}
+  {{- if include "crowsnest.otlp" . }}
+  otlp:
+    listen_address: :4318
+    {{- if .Values.otlp.tokenSecret }}
+    bearer_token_file: /etc/crowsnest-otlp-token/token
+    {{- end }}
+    {{- if .Values.otlp.tlsSecret }}
+    web_config_file: web-otlp.yml
+    {{- end }}
   {{- end }}
   {{- if .Values.objects.enabled }}
   objects:

@@ -38,9 +38,14 @@ app.kubernetes.io/part-of: crowsnest
 {{- if gt (int .Values.aggregator.replicas) 1 }}true{{ end -}}
 {{- end }}
 
+{{/* Whether the aggregator receives logs from OpenTelemetry collectors. */}}
+{{- define "crowsnest.otlp" -}}
+{{- if or (eq .Values.mode "otlp") .Values.otlp.enabled }}true{{ end -}}
+{{- end }}
+
 {{/* Whether the aggregator uses the Kubernetes API. */}}
 {{- define "crowsnest.api" -}}
-{{- if or (include "crowsnest.pair" .) (ne .Values.mode "loki") .Values.objects.enabled .Values.events }}true{{ end -}}
+{{- if or (include "crowsnest.pair" .) (has .Values.mode (list "agents" "kubernetes")) .Values.objects.enabled .Values.events }}true{{ end -}}
 {{- end }}
 
 {{- define "crowsnest.dnsPorts" -}}
