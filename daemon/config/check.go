@@ -16,6 +16,7 @@ import (
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/rules/namespaces"
+	"crowsnest/sources/otlp"
 	"crowsnest/strictyaml"
 )
 
@@ -176,6 +177,9 @@ func (c *Config) checkStages(k *checker) {
 	for _, p := range c.Sources.All {
 		if _, agents := p.Settings.(*server.Config); agents {
 			k.addProblem(p.Keys.Pos, "bad-value", "agents: an agent cannot accept hits from other agents", "remove sources.agents, or sinks.upstream to make this an aggregator")
+		}
+		if _, receives := p.Settings.(*otlp.Config); receives {
+			k.addProblem(p.Keys.Pos, "bad-value", "otlp: an agent cannot acknowledge what collectors send, because the aggregator saves it", "move sources.otlp to the aggregator")
 		}
 	}
 	if c.Rules.Scope != "" {

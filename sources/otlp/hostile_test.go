@@ -87,9 +87,6 @@ func manySenders(t testing.TB) []byte {
 
 // Hostile requests get an answer, and take bounded memory, also when many arrive at the same time.
 func TestHostileRequests(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes a while")
-	}
 	b := newBench(t, Config{MaxRate: 4096})
 	b.p.quiet = true
 	type request struct {

@@ -47,7 +47,13 @@ type Source struct {
 	saved         uint64        // number of accepted requests on the disk
 	savedChanged  chan struct{} // closed when saved changes
 	status        sources.Status
+	refused       error // reason for the newest refused request
+	refusedAt     time.Time
 }
+
+// refusedShown is how long Status shows why a request was refused. A collector repeats a refused request or sends the
+// next one within that time.
+const refusedShown = 5 * time.Minute
 
 // stream is the log of the resources with the same labels.
 type stream struct {
@@ -212,7 +218,11 @@ func (s *Source) Status() sources.Status {
 			out.Watermark = x.newest
 		}
 	}
-	if len(s.senders) == 0 && out.Error == "" {
+	switch {
+	case out.Error != "":
+	case s.refused != nil && now.Sub(s.refusedAt) < refusedShown:
+		out.Error = "requests are refused: " + s.refused.Error()
+	case len(s.senders) == 0:
 		out.Error = "no collector has sent a record yet; set the endpoint of its exporter otlp_http to this address"
 	}
 	return out
@@ -267,6 +277,7 @@ func (s *Source) noteRefusal(why *refusal, from string) {
 	now := s.cfg.Clock()
 	s.mu.Lock()
 	s.status.Errors[why.reason]++
+	s.refused, s.refusedAt = why.err, now
 	if why.isRetried() && why.reason != refusedUnsaved {
 		for _, x := range s.senders {
 			x.restart(now)

@@ -166,6 +166,7 @@ func TestRefusals(t *testing.T) {
 	b.s.token.Now = func() time.Time { return time.Now().Add(time.Hour) }
 	f(good, 500, "read bearer_token_file")
 	st := b.s.Status()
+	require.Contains(t, st.Error, "requests are refused: read bearer_token_file")
 	require.Equal(t, int64(3), st.Errors[refusedAuth])
 	require.Equal(t, int64(2), st.Errors[refusedSize])
 	require.Equal(t, int64(10), st.Losses[lossRefused].Count)
