@@ -99,7 +99,7 @@ func TestEverySourceHasADashboard(t *testing.T) {
 	}
 	for _, kind := range component.Sources() {
 		text, err := os.ReadFile(root + "/dashboards/crowsnest-source-" + kind.Key + ".json")
-		require.NoError(t, err)
+		require.NoError(t, err, "copy the dashboard of a similar kind; see Add a source in CONTRIBUTING.md")
 		for reason := range kind.Losses {
 			require.Contains(t, string(text), "| `"+reason+"` |", kind.Key)
 		}
