@@ -199,7 +199,7 @@ func TestLifecycleModel(t *testing.T) {
 		}
 		advance(10 * time.Minute)
 		for k, m := range models {
-			require.Equal(t, m.reported, reportsOf(b.reported, k), "%s of %s", k, describe(r))
+			require.Equal(t, m.reported, reportsOf(b.reported, k), "the model expects these reports for key %s; %s;%s", k, describe(r), listed(events))
 			require.Empty(t, string(m.state))
 		}
 	})

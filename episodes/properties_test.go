@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +43,15 @@ func logHistory(t *rapid.T, seconds int, parts ...matcher.Part) []event {
 	return out
 }
 
+// listed returns the lines of a history in the order in which the engine reads them, for the message of a failed test.
+func listed(events []event) string {
+	var b strings.Builder
+	for _, ev := range events {
+		fmt.Fprintf(&b, "\nline %d of key %s at %ds: part %d, v %q", ev.n, ev.k, ev.t, ev.part, ev.v)
+	}
+	return b.String()
+}
+
 // TestCountsDoNotDependOnTheOrderOfArrival compares with the definition: some
 // window (t-W, t] holds enough lines.
 func TestCountsDoNotDependOnTheOrderOfArrival(t *testing.T) {
@@ -73,7 +83,7 @@ func TestCountsDoNotDependOnTheOrderOfArrival(t *testing.T) {
 		for _, x := range b.firing() {
 			got[x.Labels["k"]] = true
 		}
-		require.Equal(t, want, got)
+		require.Equal(t, want, got, "the definition expects these keys; %s;%s", describe(r), listed(events))
 	})
 }
 
@@ -114,7 +124,7 @@ func TestSequencesDoNotDependOnTheOrderOfArrival(t *testing.T) {
 				want[k] = true
 			}
 		}
-		require.Equal(t, want, got)
+		require.Equal(t, want, got, "the definition expects these keys; a sequence of %d steps, %s;%s", steps, describe(r), listed(events))
 	})
 }
 

@@ -75,7 +75,8 @@ func TestAnUpgradeKeepsOpenAlerts(t *testing.T) {
 			continue
 		}
 		if _, open := want[x.Fingerprint]; open && x.ConcludedAt.Equal(now) {
-			require.NotContains(t, []State{StateResolved, StateDropped}, x.State, "%s %s", x.Alert, x.Reason)
+			require.NotContains(t, []State{StateResolved, StateDropped}, x.State,
+				"%s ends (%s); if its rule now looks for other lines, add it to the list changed", x.Alert, x.Reason)
 		}
 	}
 	for _, x := range e.Episodes(now) {

@@ -36,7 +36,7 @@ func TestCompiledWithOthers(t *testing.T) {
 			return
 		}
 		require.Equal(t, want.Warnings, got.Warnings)
-		require.Len(t, got.Rules, len(want.Rules))
+		require.Equal(t, len(want.Rules), len(got.Rules), "number of rules; run make compiled")
 		for i, r := range got.Rules {
 			w := want.Rules[i]
 			sameRule(t, w, r)

@@ -70,7 +70,7 @@ func compiledDocuments(t *testing.T, prefix string) []*Document {
 // places of their keys.
 func TestCompiledEqualsParsed(t *testing.T) {
 	want, got := shippedDocuments(t, "shipped:"), compiledDocuments(t, "shipped:")
-	require.Len(t, got, len(want))
+	require.Equal(t, len(want), len(got), "number of packs; run make compiled")
 	for i, d := range got {
 		w := want[i]
 		require.Equal(t, w.File(), d.File())
