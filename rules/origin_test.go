@@ -35,7 +35,7 @@ func TestShippedOrigins(t *testing.T) {
 	set, problems := Build(docs, Options{Shipped: true})
 	require.Empty(t, problems)
 	for _, r := range set.Rules {
-		require.NotEmpty(t, r.SetBy()["origin"], r.Alert)
+		require.NotEmpty(t, r.SetBy()["origin"], "%s needs origin: infrastructure or any, here or in defaults", r.Alert)
 		if r.Infrastructure {
 			continue
 		}
