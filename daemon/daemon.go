@@ -70,6 +70,7 @@ type Daemon struct {
 	pipe          *pipeline
 	self          *monitor.Alerts
 	running       running
+	suppressions  *suppressions
 	guard         *inforce.Guard // finds costly rules; used only by runTicks
 	saver         *saver
 	loader        *loader.Loader
@@ -175,6 +176,7 @@ func newDaemon(opt Options) *Daemon {
 		d.opt.leads, d.opt.elsewhere = d.pair.isLeading, d.pair.currentLeader
 	}
 	d.cfg.Store(opt.Cfg)
+	d.suppressions = newSuppressions()
 	return d
 }
 

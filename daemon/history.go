@@ -143,7 +143,7 @@ func (d *Daemon) addToHistory(eps []episodes.Episode) {
 			continue
 		}
 		e := newEntry(&eps[i])
-		e.Notified = d.countNotifications(eps[i].Fingerprint, e.FiredAt)
+		e.Notified, e.Suppressed = d.countNotifications(eps[i].Fingerprint, e.FiredAt), d.suppressions.reason(eps[i].Fingerprint)
 		namespace := e.Tenant[strings.LastIndexByte(e.Tenant, '/')+1:]
 		e.Infrastructure = namespace == "" || trusted.Has(namespace)
 		d.endedHistory.Add(e)

@@ -126,6 +126,7 @@ func (d *Daemon) startAll(ctx context.Context) flow {
 	}
 	f.rest.start(d.watchRules)
 	f.rest.start(d.tuneLiterals)
+	f.rest.start(d.watchSuppressions)
 	for _, s := range d.sources {
 		f.sources.start(func(ctx context.Context) {
 			err := s.Run(ctx, d.pipe.inletFor(s))

@@ -40,7 +40,8 @@ func (d *Daemon) view() web.View {
 		Status:     d.statusView,
 		Unknown:    d.unknownView, UnknownRule: d.unknownRule,
 		History: d.historyView, PastEpisodes: d.pastView,
-		Links:    func() web.Links { return d.cfg.Load().Links() },
+		Links:       func() web.Links { return d.cfg.Load().Links() },
+		Suppression: d.suppressions.reason, SuppressionProblem: d.suppressions.problem,
 		External: func() []map[string]string { return d.cfg.Load().ExternalLabels() },
 	}
 }
@@ -70,7 +71,7 @@ func (d *Daemon) pastView(fp episodes.Fingerprint) []*history.Entry {
 func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {
 	opt := web.Options{
 		ConfigFile: d.opt.Web.ConfigFile, Pprof: d.opt.Web.Pprof, Registry: reg, Now: d.now, Log: d.component("web"),
-		MaxConns: webConns(), Hosts: d.opt.Web.Hosts, Case: d.caseFile, RunTests: runTests, Silence: d.createSilence, Silences: d.listSilences, MCP: d.opt.MCP,
+		MaxConns: webConns(), Hosts: d.opt.Web.Hosts, Case: d.caseFile, RunTests: runTests, Silence: d.createSilence, MCP: d.opt.MCP,
 	}
 	if d.opt.Scan != nil {
 		opt.Scan = func(log string, labels matcher.Labels, set *rules.Set) (web.Scanned, error) {
@@ -238,23 +239,7 @@ func (d *Daemon) createSilence(ctx context.Context, s web.Silence) []web.Silence
 		}
 		out = append(out, made)
 	}
-	return out
-}
-
-// listSilences returns the active silences in each cluster of Alertmanagers.
-func (d *Daemon) listSilences(ctx context.Context) []web.SilenceList {
-	var out []web.SilenceList
-	for _, am := range d.alertmanagers() {
-		list := web.SilenceList{Receiver: am.Name()}
-		all, err := am.Silences(ctx)
-		if err != nil {
-			list.Error = err.Error()
-		}
-		for _, x := range all {
-			list.Silences = append(list.Silences, web.ActiveSilence(x))
-		}
-		out = append(out, list)
-	}
+	d.suppressions.readNow()
 	return out
 }
 

@@ -31,9 +31,12 @@ type Entry struct {
 	Notified int `json:"notified,omitempty"`
 	// Flaps is the number of earlier episodes of the alert in a series, in which each episode began less than an hour
 	// after the previous one ended. History sets it.
-	Flaps  int    `json:"flaps,omitempty"`
-	Cause  *Cause `json:"cause,omitempty"` // cause of which the episode was a symptom; nil if none was known
-	Tenant string `json:"party,omitempty"` // namespace, with its cluster, to which the entry is charged
+	Flaps int    `json:"flaps,omitempty"`
+	Cause *Cause `json:"cause,omitempty"` // cause of which the episode was a symptom; nil if none was known
+	// Suppressed is the reason why Alertmanager notified nobody of the alert when the episode ended. It is nil if it
+	// notified, or if this is not known.
+	Suppressed *Suppression `json:"suppressed,omitempty"`
+	Tenant     string       `json:"party,omitempty"` // namespace, with its cluster, to which the entry is charged
 	// Infrastructure is set if the namespace belongs to the infrastructure.
 	Infrastructure bool `json:"infra,omitempty"`
 }

@@ -48,7 +48,6 @@ type alertsData struct {
 	Regroup         string // address of the page with the other grouping; "" if it would be the same
 	NoSilences      string // reason why crowsnest does not know which alerts are silenced; "" if it knows
 	query           query
-	silenced        func(*episodes.Episode) *Silencing
 }
 
 type sourceProgress struct {
@@ -71,9 +70,9 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	data.query, data.Flat = q, q.flat || q.demandedValue("alertname") != ""
-	data.silenced, data.NoSilences = s.findSilencing()
+	data.NoSilences = s.view.SuppressionProblem()
 	about, all := takeAbout(s.lastDay())
-	data.OwnAlerts = folder{query: q, silenced: data.silenced}.foldRows(about)
+	data.OwnAlerts = folder{query: q, suppression: s.openSuppression}.foldRows(about)
 	data.MoreAbout = max(0, len(data.OwnAlerts)-maxAbout)
 	data.OwnAlerts = data.OwnAlerts[:len(data.OwnAlerts)-data.MoreAbout]
 	data.Facets = slices.DeleteFunc(countFacets(q, all), func(f Facet) bool {
@@ -136,7 +135,7 @@ func (s *Server) fillAlerts(data *alertsData, all []episodes.Episode, number int
 		}
 		in[at] = append(in[at], *e)
 	}
-	folder := folder{query: data.query, silenced: data.silenced, flat: data.Flat}
+	folder := folder{query: data.query, suppression: s.openSuppression, flat: data.Flat}
 	rows := folder.foldRows(in[isOpen])
 	if data.query.demandedValue("alertname") == "" && (data.Flat || slices.ContainsFunc(rows, func(r row) bool { return r.Total > 1 || len(r.Symptoms) > 0 })) {
 		data.Regroup = data.query.toggleGrouping().pageLink(1)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/history"
 	"crowsnest/redact"
 	"crowsnest/rules"
 )
@@ -126,6 +127,9 @@ type Episode struct {
 	Cause       *Cause            `json:"cause,omitempty"`    // the alert that caused this one
 	Symptoms    []string          `json:"symptoms,omitempty"` // fingerprints of its open symptoms
 	Seen        *Seen             `json:"seen,omitempty"`     // absent if no earlier episode is remembered
+	// Suppressed is the reason why Alertmanager notifies nobody of the alert, or why it notified
+	// nobody when the episode ended. It is absent if it notifies, or if this is not known.
+	Suppressed *history.Suppression `json:"suppressed,omitempty"`
 }
 
 func toEpisode(e episodes.Episode) Episode {
@@ -169,7 +173,7 @@ func (s *Server) apiEpisodes(eps []episodes.Episode) any {
 
 func (s *Server) newEpisode(e episodes.Episode, symptoms map[episodes.Fingerprint][]episodes.Episode) Episode {
 	out := toEpisode(e)
-	out.Seen = s.earlierEpisodes(&e)
+	out.Seen, out.Suppressed = s.earlierEpisodes(&e), s.suppression(&e)
 	if out.EndsAt == nil {
 		for _, x := range symptoms[e.Fingerprint] {
 			out.Symptoms = append(out.Symptoms, x.Fingerprint.String())

@@ -122,7 +122,7 @@ func TestFoldCountsEachOnce(t *testing.T) {
 		list = append(list, e)
 	}
 	n := 0
-	for _, r := range (folder{silenced: unsilenced}).foldRows(list) {
+	for _, r := range (folder{suppression: notSuppressed}).foldRows(list) {
 		n += r.Total + int(r.Caused())
 	}
 	require.Equal(t, 6, n)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/history"
 )
 
 type episodeData struct {
@@ -22,12 +23,12 @@ type episodeData struct {
 	Steps       remedy
 	Picture     picture
 	Lines       []namedLine
-	Affected    string     // sentence about the affected versions of the component
-	Verdict     string     // whether the running version is affected: yes, no or unknown
-	Case        bool       // whether the case file can be downloaded
-	Text        string     // summary to paste into a chat
-	Seen        *Seen      // earlier episodes of the alert; nil if there were none
-	Silenced    *Silencing // silence of the alert; nil if it is not silenced
+	Affected    string               // sentence about the affected versions of the component
+	Verdict     string               // whether the running version is affected: yes, no or unknown
+	Case        bool                 // whether the case file can be downloaded
+	Text        string               // summary to paste into a chat
+	Seen        *Seen                // earlier episodes of the alert; nil if there were none
+	Suppressed  *history.Suppression // reason why Alertmanager notifies nobody; nil if it notifies
 }
 
 type namedLine struct {
@@ -73,8 +74,7 @@ func (s *Server) episodePage(w http.ResponseWriter, r *http.Request) {
 		all := s.view.Episodes()
 		data.Symptoms, shown.SourceMissing = symptomsByCause(all)[e.Fingerprint], sourceMissing(all)
 	}
-	silenced, _ := s.findSilencing()
-	data.Silenced = silenced(&e)
+	data.Suppressed = s.suppression(&e)
 	data.Text = s.pasteText(data)
 	shown.Data = data
 	s.renderPage(w, "episode", http.StatusOK, shown)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/history"
 )
 
 const (
@@ -20,7 +21,8 @@ type row struct {
 	Alerts           []member // alerts of the row, at most maxGroup
 	Total            int      // number of alerts; 1 means that the row is a single alert
 	Pending          int
-	Held, Silenced   int
+	Held, Suppressed int
+	HowSuppressed    string // "silenced", "inhibited" or both
 	Lines            int64
 	Began            time.Time // time when the earliest of the failures began, according to its lines
 	Spaces           []string  // namespaces, at most maxSpaces
@@ -28,8 +30,8 @@ type row struct {
 	Symptoms         []symptom // alerts of other rules that these alerts caused and that have no row of their own
 	Link             string    // address of the page with all alerts of the rule
 
-	Silence     *Silencing // silence of the first alert; nil if it is not silenced
-	Seen        *Seen      // earlier episodes of the alert; nil if there were none
+	Suppression *history.Suppression // reason why Alertmanager notifies nobody of the first alert; nil if it notifies
+	Seen        *Seen                // earlier episodes of the alert; nil if there were none
 	Actions     Actions
 	Undelivered []Delivery // receivers that do not have the newest state of the alert
 	Spark       string     // SVG path of the number of lines per minute in the last hour; empty if unknown
@@ -38,7 +40,7 @@ type row struct {
 
 type member struct {
 	episodes.Episode
-	Silenced bool
+	Suppression *history.Suppression
 }
 
 type symptom struct {
@@ -48,18 +50,18 @@ type symptom struct {
 
 // folder combines the alerts of each rule in a list to one row.
 type folder struct {
-	query    query
-	silenced func(*episodes.Episode) *Silencing
-	flat     bool // whether each alert has a row of its own
+	query       query
+	suppression func(*episodes.Episode) *history.Suppression
+	flat        bool // whether each alert has a row of its own
 }
 
 // foldRows returns the rows of a list, the most severe row first. If the cause of an alert is also in the list and at
 // least as severe, the alert is counted in the row of the cause.
 func (f folder) foldRows(list []episodes.Episode) []row {
-	ranks, notes := make([]rank, len(list)), make([]*Silencing, len(list))
+	ranks, notes := make([]rank, len(list)), make([]*history.Suppression, len(list))
 	order, at := make([]int, len(list)), make(map[episodes.Fingerprint]int, len(list))
 	for i := range list {
-		notes[i] = f.silenced(&list[i])
+		notes[i] = f.suppression(&list[i])
 		ranks[i], order[i], at[list[i].Fingerprint] = newRank(&list[i], notes[i] != nil), i, i
 	}
 	slices.SortFunc(order, func(i, j int) int {
@@ -82,10 +84,10 @@ func (f folder) foldRows(list []episodes.Episode) []row {
 		k, ok := byRule[e.Alert]
 		if !ok || f.flat {
 			k, byRule[e.Alert] = len(out), len(out)
-			out = append(out, row{Episode: *e, Silence: notes[i], Link: f.query.withLabel("alertname", e.Alert).pageLink(1)})
+			out = append(out, row{Episode: *e, Suppression: notes[i], Link: f.query.withLabel("alertname", e.Alert).pageLink(1)})
 		}
 		rowOf[i] = k
-		out[k].countAlert(e, notes[i] != nil)
+		out[k].countAlert(e, notes[i])
 	}
 	for _, i := range order {
 		if cause, caused := causes[i]; caused {
@@ -95,12 +97,12 @@ func (f folder) foldRows(list []episodes.Episode) []row {
 	return out
 }
 
-// rank orders alerts. Alerts that are not silenced come first, then more severe alerts, then firing before pending
+// rank orders alerts. Alerts that are not suppressed come first, then more severe alerts, then firing before pending
 // alerts.
 type rank [3]int
 
-func newRank(e *episodes.Episode, silenced bool) rank {
-	return rank{boolRank(silenced), severityRank(e.Labels["severity"]), boolRank(e.State != episodes.StateFiring)}
+func newRank(e *episodes.Episode, suppressed bool) rank {
+	return rank{boolRank(suppressed), severityRank(e.Labels["severity"]), boolRank(e.State != episodes.StateFiring)}
 }
 
 func (r rank) compare(o rank) int { return slices.Compare(r[:], o[:]) }
@@ -136,7 +138,7 @@ func rootCauses(list []episodes.Episode, ranks []rank, index map[episodes.Finger
 	return out
 }
 
-func (r *row) countAlert(e *episodes.Episode, silenced bool) {
+func (r *row) countAlert(e *episodes.Episode, suppression *history.Suppression) {
 	r.Total++
 	r.Lines += e.Count
 	if at := e.ActiveAt(); r.Began.IsZero() || at.Before(r.Began) {
@@ -148,11 +150,17 @@ func (r *row) countAlert(e *episodes.Episode, silenced bool) {
 	if e.OnHold && isEpisodeOpen(*e) {
 		r.Held++
 	}
-	if silenced {
-		r.Silenced++
+	if suppression != nil {
+		r.Suppressed++
+		switch kind := suppression.Kind(); r.HowSuppressed {
+		case "", kind:
+			r.HowSuppressed = kind
+		default:
+			r.HowSuppressed = "silenced or inhibited"
+		}
 	}
 	if len(r.Alerts) < maxGroup {
-		r.Alerts = append(r.Alerts, member{*e, silenced})
+		r.Alerts = append(r.Alerts, member{*e, suppression})
 	}
 	switch space := e.Labels["namespace"]; {
 	case space == "" || slices.Contains(r.Spaces, space):

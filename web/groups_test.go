@@ -16,7 +16,7 @@ import (
 	"crowsnest/rules"
 )
 
-func unsilenced(*episodes.Episode) *Silencing { return nil }
+func notSuppressed(*episodes.Episode) *history.Suppression { return nil }
 
 // listOf returns alerts "severity/RULE", where a suffix ? stands for pending, ! for silenced and
 // <N for a symptom of the alert at N.
@@ -46,9 +46,9 @@ func TestFold(t *testing.T) {
 	f := func(want string, flat bool, list ...string) {
 		t.Helper()
 		var parts []string
-		rows := folder{query: query{}, flat: flat, silenced: func(e *episodes.Episode) *Silencing {
+		rows := folder{query: query{}, flat: flat, suppression: func(e *episodes.Episode) *history.Suppression {
 			if e.Labels["silenced"] == "true" {
-				return &Silencing{}
+				return &history.Suppression{Silence: "1"}
 			}
 			return nil
 		}}.foldRows(listOf(list...))
@@ -57,7 +57,7 @@ func TestFold(t *testing.T) {
 			for _, n := range []struct {
 				name string
 				n    int
-			}{{"pending", r.Pending}, {"silenced", r.Silenced}, {"more", r.More()}, {"caused", int(r.Caused())}} {
+			}{{"pending", r.Pending}, {"silenced", r.Suppressed}, {"more", r.More()}, {"caused", int(r.Caused())}} {
 				if n.n > 0 {
 					text += fmt.Sprintf(" %d %s", n.n, n.name)
 				}

@@ -48,6 +48,9 @@ type PastEpisode struct {
 	// hour after the end of the previous one.
 	Flaps int    `json:"flaps"`
 	Cause *Cause `json:"cause,omitempty"`
+	// Suppressed is the reason why Alertmanager notified nobody of the alert when the episode
+	// ended. It is absent if it notified, or if this is not known.
+	Suppressed *history.Suppression `json:"suppressed,omitempty"`
 }
 
 // History is the answer to a query of the history.
@@ -154,7 +157,7 @@ func toPast(x *history.Entry, set *rules.Set, more map[string]string) PastEpisod
 		Fingerprint: e.Fingerprint.String(), External: externalFingerprint(e.Fingerprint, e.Labels), Alert: x.Alert, Pack: x.Pack,
 		Reason: e.Reason, Silent: x.Silent, Overflow: x.Overflow, Labels: notNilMap(e.Labels), Summary: e.Annotations["summary"],
 		StartsAt: x.StartsAt, FiredAt: optionalTime(x.FiredAt), LastSeen: optionalTime(x.LastSeen), EndsAt: x.EndsAt, Seconds: x.Duration().Seconds(),
-		Count: x.Lines, Notified: x.Notified, Flaps: x.Flaps, Cause: toCause(e.Cause),
+		Count: x.Lines, Notified: x.Notified, Flaps: x.Flaps, Cause: toCause(e.Cause), Suppressed: x.Suppressed,
 	}
 }
 

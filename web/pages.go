@@ -50,7 +50,7 @@ func parsePage(files func() assets, name string) *template.Template {
 	t := template.New("layout.html").Funcs(template.FuncMap{
 		"ago": agoTime, "since": sinceTime, "when": whenTime, "pairs": labelPairs, "bytes": humanBytes, "link": safeLink, "host": hostOfLink, "join": strings.Join,
 		"count": text.GroupThousands, "number": formatCount, "health": healthText, "span": formatDuration, "asset": func(name string) string { return files().assetURL(name) },
-		"waiting": waitingText, "lacksSource": lacksSource, "plural": pluralWord, "capital": capitalise, "code": codeText, "about": func(alert string) string { return strings.TrimPrefix(alert, "Crowsnest") }, "state": stateText, "tame": func(text any) string { return tameText(fmt.Sprint(text)) }, "lower": strings.ToLower, "breakable": breakableName, "yaml": highlightYAML, "hours": silenceSpan,
+		"waiting": waitingText, "lacksSource": lacksSource, "plural": pluralWord, "capital": capitalise, "code": codeText, "about": func(alert string) string { return strings.TrimPrefix(alert, "Crowsnest") }, "state": stateText, "tame": func(text any) string { return tameText(fmt.Sprint(text)) }, "lower": strings.ToLower, "breakable": breakableName, "yaml": highlightYAML, "hours": silenceSpan, "suppression": SuppressionText,
 		"weekday": formatWeekday, "int64": func(n int) int64 { return int64(n) },
 		"nest": func(p page, x any) partOfPage { return partOfPage{p, x} },
 	})

@@ -47,9 +47,6 @@ type Options struct {
 	// Silence creates a silence in each cluster of Alertmanagers if Links.Silences is set. A nil function means that
 	// the pages create no silences.
 	Silence func(context.Context, Silence) []Silenced
-	// Silences returns the active silences in each cluster of Alertmanagers, at most some seconds old. A nil function
-	// means that silences are not known.
-	Silences func(context.Context) []SilenceList
 	// MCP returns a handler that serves the Model Context Protocol with these tools. A nil function disables /mcp.
 	MCP func(Tools) http.Handler
 	// Pprof enables /debug/pprof.
@@ -73,23 +70,22 @@ type Options struct {
 // Server serves the pages, the API, the metrics and the probes of one daemon.
 // It is safe for concurrent use.
 type Server struct {
-	own      View // the state of the daemon without changes, which is cheaper to read than view
-	view     View // the state with texts that are safe to show; see shownView
-	opt      Options
-	gate     *gate
-	pages    pages
-	assets   func() assets
-	feed     *feed
-	samples  *samples
-	scanner  scanner
-	results  testResults
-	silences *silences
-	silence  chan struct{}  // semaphore, so that the server creates one silence at a time
-	tools    chan struct{}  // semaphore of the requests to /mcp that are read or answered
-	inner    *http.ServeMux // API without the limits of the gate, for requests by the server itself
-	handler  http.Handler
-	probes   http.Handler
-	routes   []string // patterns of the paths that handler serves
+	own     View // the state of the daemon without changes, which is cheaper to read than view
+	view    View // the state with texts that are safe to show; see shownView
+	opt     Options
+	gate    *gate
+	pages   pages
+	assets  func() assets
+	feed    *feed
+	samples *samples
+	scanner scanner
+	results testResults
+	silence chan struct{}  // semaphore, so that the server creates one silence at a time
+	tools   chan struct{}  // semaphore of the requests to /mcp that are read or answered
+	inner   *http.ServeMux // API without the limits of the gate, for requests by the server itself
+	handler http.Handler
+	probes  http.Handler
+	routes  []string // patterns of the paths that handler serves
 }
 
 // router is a ServeMux that records its patterns. A test compares the patterns with openapi.json.
@@ -122,7 +118,7 @@ func New(view View, opt Options) *Server {
 	s := &Server{
 		own: view, view: shownView(view), opt: opt, gate: newGate(opt.Log), assets: sync.OnceValue(readAssets),
 		feed: newFeed(view.Episodes), samples: newSamples(), silence: make(chan struct{}, 1), inner: http.NewServeMux(),
-		silences: newSilences(opt.Silences), tools: make(chan struct{}, maxToolCalls),
+		tools:   make(chan struct{}, maxToolCalls),
 		scanner: scanner{admit: make(chan struct{}, maxScans), turn: make(chan struct{}, 1), tests: opt.RunTests},
 	}
 	if opt.Scan != nil {

@@ -37,6 +37,11 @@ type View struct {
 	// episodes of one alert. The results are read-only, and empty on an agent.
 	History      func() []*history.Entry
 	PastEpisodes func(episodes.Fingerprint) []*history.Entry
+	// Suppression returns the reason why Alertmanager notifies nobody of an open alert, at most 30 seconds old. It
+	// returns nil if it notifies, or if this is not known. SuppressionProblem returns the reason why it is not known
+	// for any alert, or "".
+	Suppression        func(episodes.Fingerprint) *history.Suppression
+	SuppressionProblem func() string
 	// Links returns addresses of other programs, to which the pages link.
 	Links func() Links
 }

@@ -87,6 +87,7 @@ func exampleView() View {
 				Streams: []Stream{{Labels: map[string]string{"pod": hostile}, Path: "/var/log/x", Offset: 10, Size: 20, LastRead: now}},
 			}, {Name: "files", Error: hostile}}
 		},
+		Suppression: func(episodes.Fingerprint) *history.Suppression { return nil }, SuppressionProblem: func() string { return "" },
 		External: func() []map[string]string { return []map[string]string{{"cluster": "east"}} },
 		Links: func() Links {
 			return Links{Logs: "https://logs.example.org/?q={selector}&from={from}", Alertmanager: "http://am.example.org:9093"}
@@ -182,8 +183,9 @@ func emptyView() View {
 		Episodes: func() []episodes.Episode { return nil }, Stats: func() episodes.Stats { return episodes.Stats{} },
 		Rules: func() Rules { return Rules{Set: &rules.Set{}} }, Sources: func() []Source { return nil },
 		Endpoints: func() []Endpoint { return nil }, Status: func() Status { return Status{Missing: []string{"no rules are loaded"}} },
-		Unknown: func() Unknown { return Unknown{Enabled: true, Failures: []UnknownFailure{}} },
-		Links:   func() Links { return Links{} },
+		Unknown:     func() Unknown { return Unknown{Enabled: true, Failures: []UnknownFailure{}} },
+		Links:       func() Links { return Links{} },
+		Suppression: func(episodes.Fingerprint) *history.Suppression { return nil }, SuppressionProblem: func() string { return "" },
 		History: func() []*history.Entry { return nil }, PastEpisodes: func(episodes.Fingerprint) []*history.Entry { return nil },
 	}
 }

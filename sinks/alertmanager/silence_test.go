@@ -91,34 +91,3 @@ func TestRealSilence(t *testing.T) {
 	_, _, err = s.Silence(t.Context(), silence)
 	require.ErrorContains(t, err, "status 400")
 }
-
-// The silences in force are those of the first member that answers; what cannot be evaluated
-// silences nothing.
-func TestSilences(t *testing.T) {
-	answer := ""
-	am := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		require.Equal(t, "/api/v2/silences", r.URL.Path)
-		_, _ = w.Write([]byte(answer))
-	}))
-	t.Cleanup(am.Close)
-	closed := httptest.NewServer(http.NotFoundHandler())
-	closed.Close()
-	s, err := New(Config{URLs: []string{closed.URL, am.URL}}, Options{})
-	require.NoError(t, err)
-	silence := func(id, state, matchers string) string {
-		return `{"id":"` + id + `","status":{"state":"` + state + `"},"startsAt":"2026-01-02T03:04:05Z","endsAt":"2026-01-02T04:04:05Z","updatedAt":"2026-01-02T03:04:05Z","createdBy":"Ada","comment":"why","matchers":[` + matchers + `]}`
-	}
-	one := `{"name":"a","value":"b.*","isRegex":true,"isEqual":true}`
-	answer = "[" + silence("1", "active", one) + "," + silence("2", "expired", one) + "," + silence("3", "active", `{"name":"a","value":"(","isRegex":true}`) + "," + silence("4", "active", "") + ",null,{}]"
-	got, err := s.Silences(t.Context())
-	require.NoError(t, err)
-	require.Len(t, got, 1)
-	require.Equal(t, "1", got[0].ID)
-	require.Equal(t, `a=~"b.*"`, got[0].Matchers[0].String())
-	require.Equal(t, time.Date(2026, 1, 2, 4, 4, 5, 0, time.UTC), got[0].End.UTC())
-	for _, bad := range []string{"<html>", "{}", "[" + string(make([]byte, maxSilences)) + "]"} {
-		answer = bad
-		_, err = s.Silences(t.Context())
-		require.ErrorContains(t, err, am.URL+": the response")
-	}
-}

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/alertmanager/pkg/labels"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
@@ -64,11 +63,6 @@ func (s *scene) serve(t *testing.T) string {
 			return []byte("<!doctype html><title>case</title>" + fp), err
 		},
 		Silence: s.makeSilence,
-		Silences: func(context.Context) []web.SilenceList {
-			return []web.SilenceList{{Receiver: "alertmanager", Silences: []web.ActiveSilence{{
-				ID: "1", Matchers: []*labels.Matcher{{Name: "namespace", Value: "ci"}}, End: s.began.Add(time.Hour), Author: hostile, Comment: hostile,
-			}}}}
-		},
 		RunTests: func(all []*rules.Rule) ([]web.TestOutcome, error) {
 			report, err := replay.RunTests(all, replay.TestOptions{})
 			var out []web.TestOutcome
@@ -146,6 +140,15 @@ func (s *scene) view() web.View {
 			}
 			return out
 		},
+		Suppression: func(fp episodes.Fingerprint) *history.Suppression {
+			for _, e := range s.episodes() {
+				if e.Fingerprint == fp && e.Labels["namespace"] == "ci" {
+					return &history.Suppression{Silence: "1", StartsAt: s.began, EndsAt: s.began.Add(time.Hour), Author: hostile, Comment: hostile}
+				}
+			}
+			return nil
+		},
+		SuppressionProblem: func() string { return "" },
 		Links: func() web.Links {
 			return web.Links{Logs: "https://grafana.example.org/explore?panes={selector_json}&from={from}&to={to}", Alertmanager: cmp.Or(s.alertmanager, "http://alertmanager.example.org:9093"), Silences: s.silence}
 		},

@@ -113,6 +113,7 @@ func newWeb(t *testing.T, w world, configFile string) *web.Server {
 		History:      func() []*history.Entry { return nil },
 		PastEpisodes: func(episodes.Fingerprint) []*history.Entry { return nil },
 		Links:        func() web.Links { return w.links },
+		Suppression:  func(episodes.Fingerprint) *history.Suppression { return nil }, SuppressionProblem: func() string { return "" },
 	}
 	return web.New(view, web.Options{
 		Registry: prometheus.NewRegistry(), Now: func() time.Time { return now }, ConfigFile: configFile, Hosts: []string{"crowsnest.example.org"},

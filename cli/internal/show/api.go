@@ -90,6 +90,9 @@ func stateCell(e web.Episode) Cell {
 		first := e.Waits[0]
 		c.Text += fmt.Sprintf(" (on hold: %s)", episodes.AwaitedPart{Part: first.Part, Sources: first.Sources}.BriefText())
 	}
+	if e.Suppressed != nil {
+		c.Text += " (" + e.Suppressed.Kind() + ")"
+	}
 	return c
 }
 
@@ -180,7 +183,11 @@ func WriteHistory(w io.Writer, data []byte, style ListStyle) error {
 	ended := newTable(style, "FINGERPRINT", "ALERT", "SEVERITY", "BEGAN", "LASTED", "NOTIFIED", "FLAPS", "WHERE",
 		"+LINES", "+END", "+SYMPTOM OF", "+SUMMARY")
 	for _, e := range in.Episodes {
-		ended.addRow(e.Fingerprint, boldCell(e.Alert), severityCell(e.Labels["severity"]), e.StartsAt, e.DurationText(), e.Notified, e.Flaps,
+		notified := fmt.Sprint(e.Notified)
+		if e.Suppressed != nil {
+			notified += " (" + e.Suppressed.Kind() + ")"
+		}
+		ended.addRow(e.Fingerprint, boldCell(e.Alert), severityCell(e.Labels["severity"]), e.StartsAt, e.DurationText(), notified, e.Flaps,
 			placeText(e.Labels), e.Count, e.Ended(), causeText(e.Cause), e.Summary)
 	}
 	tables := []*Table{ended}
@@ -214,6 +221,9 @@ func WriteTimeline(w io.Writer, data []byte, _ ListStyle) error {
 	}
 	if e.Seen != nil {
 		fmt.Fprintf(w, "%s\n", redact.Sanitise(e.Seen.Text))
+	}
+	if e.Suppressed != nil {
+		fmt.Fprintf(w, "%s\n", redact.Sanitise(web.SuppressionText(e.Suppressed)))
 	}
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
