@@ -8,10 +8,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/sources/internal/rangeread"
 )
+
+func answerOf(body []byte) answer { return answer{&rangeread.Answer{Body: body}} }
 
 // plainEntry is an entry as strings.
 type plainEntry struct {
@@ -24,10 +27,10 @@ type plainEntry struct {
 // whole replaces invalid UTF-8 byte by byte, as encoding/json does.
 func whole(b []byte) string { return string([]rune(string(b))) }
 
-func plainPairs(pairs []pair) string {
+func plainPairs(pairs []rangeread.Pair) string {
 	m := map[string]string{}
 	for _, p := range pairs {
-		m[whole(p.name)] = whole(p.value)
+		m[whole(p.Name)] = whole(p.Value)
 	}
 	return plainMap(m)
 }
@@ -40,10 +43,10 @@ func plainMap(m map[string]string) string {
 	return strings.Join(out, ",")
 }
 
-func plain(a *answer) []plainEntry {
+func plain(a answer) []plainEntry {
 	var out []plainEntry
-	for _, e := range a.entries {
-		out = append(out, plainEntry{e.ts, plainPairs(a.streams[e.stream].labels), whole(e.line), plainPairs(e.meta)})
+	for _, e := range a.Entries {
+		out = append(out, plainEntry{e.Time, plainPairs(a.Streams[e.Stream].Labels), whole(e.Line), plainPairs(e.Meta)})
 	}
 	return out
 }
@@ -183,12 +186,12 @@ func FuzzAnswer(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		a := answer{body: slices.Clone(data)}
+		a := answerOf(slices.Clone(data))
 		err := a.decode()
-		for _, e := range a.entries {
-			require.Less(t, e.stream, len(a.streams))
+		for _, e := range a.Entries {
+			require.Less(t, e.Stream, len(a.Streams))
 		}
-		require.LessOrEqual(t, len(a.entries)+a.bad, a.count)
+		require.LessOrEqual(t, len(a.Entries)+a.Bad, a.Count)
 		if twice(data) {
 			return
 		}
@@ -198,21 +201,21 @@ func FuzzAnswer(f *testing.F) {
 			return
 		}
 		require.NoError(t, err)
-		require.Equal(t, want, plain(&a))
-		require.Equal(t, bad, a.bad)
+		require.Equal(t, want, plain(a))
+		require.Equal(t, bad, a.Bad)
 	})
 }
 
 func TestAnswer(t *testing.T) {
 	for _, s := range answers {
-		a := answer{body: []byte(s)}
+		a := answerOf([]byte(s))
 		err := a.decode()
 		want, bad, ok := reference([]byte(s))
 		require.Equal(t, ok, err == nil, "%s: %v", s, err)
 		if ok {
-			require.Equal(t, want, plain(&a), s)
-			require.Equal(t, bad, a.bad, s)
-			require.Equal(t, len(want)+bad, a.count, s)
+			require.Equal(t, want, plain(a), s)
+			require.Equal(t, bad, a.Bad, s)
+			require.Equal(t, len(want)+bad, a.Count, s)
 		}
 	}
 }
@@ -221,25 +224,24 @@ func TestAnswer(t *testing.T) {
 func TestAnswerCutAnywhere(t *testing.T) {
 	all, _, _ := reference([]byte(answers[0]))
 	for n := range len(answers[0]) {
-		a := answer{body: []byte(answers[0][:n])}
+		a := answerOf([]byte(answers[0][:n]))
 		require.Error(t, a.decode())
-		for _, e := range plain(&a) {
+		for _, e := range plain(a) {
 			require.Contains(t, all, e)
 		}
 	}
-	a := answer{body: []byte(`{"data":{"result":[{"stream":{"a":"b"},"values":[["1","x"],["25","y`)}
+	a := answerOf([]byte(`{"data":{"result":[{"stream":{"a":"b"},"values":[["1","x"],["25","y`))
 	require.Error(t, a.decode())
-	require.Len(t, a.entries, 1)
-	require.EqualValues(t, 25, a.cut, "the time of the entry that is cut")
+	require.Len(t, a.Entries, 1)
+	require.EqualValues(t, 25, a.Cut, "the time of the entry that is cut")
 }
 
 func TestAnswerBounds(t *testing.T) {
-	a := answer{body: []byte(`{"data":` + strings.Repeat("[", 100_000))}
+	a := answerOf([]byte(`{"data":` + strings.Repeat("[", 100_000)))
 	require.ErrorContains(t, a.decode(), "depth")
-	a = answer{body: []byte(`{"warnings":["half of it", "more"]}`)}
+	a = answerOf([]byte(`{"warnings":["half of it", "more"]}`))
 	require.NoError(t, a.decode())
-	require.Equal(t, "half of it", a.warning)
-	require.True(t, utf8.ValidString(shortenMessage("\xff\x00"+strings.Repeat("é", 400))))
+	require.Equal(t, "half of it", a.Warning)
 }
 
 // A full page of ordinary lines.
@@ -257,12 +259,12 @@ func BenchmarkAnswer(b *testing.B) {
 	page.WriteString(`]}}`)
 	b.SetBytes(int64(page.Len()))
 	b.ReportAllocs()
-	var a answer
+	a := answerOf(nil)
 	for b.Loop() {
-		a.reset()
-		a.body = append(a.body, page.String()...)
-		if err := a.decode(); err != nil || len(a.entries) != 5000 {
-			b.Fatal(err, len(a.entries))
+		a.Reset()
+		a.Body = append(a.Body, page.String()...)
+		if err := a.decode(); err != nil || len(a.Entries) != 5000 {
+			b.Fatal(err, len(a.Entries))
 		}
 	}
 }

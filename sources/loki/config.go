@@ -1,44 +1,54 @@
 package loki
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
-	"maps"
+	"context"
 	"net/http"
-	"net/url"
-	"slices"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/prometheus/common/model"
-
 	"crowsnest/httpconfig"
 	"crowsnest/internal/lazyre"
-	"crowsnest/rules/selector"
+	"crowsnest/matcher"
+	"crowsnest/rules"
+	"crowsnest/sources/internal/rangeread"
 )
 
-// Defaults of the configuration.
-const (
-	defaultLookBack     = 15 * time.Minute
-	defaultLateness     = 2 * time.Minute
-	defaultFastInterval = 15 * time.Second
-	defaultFastOverlap  = 10 * time.Second
-	defaultSlowInterval = 5 * time.Minute
-	defaultSlowOverlap  = time.Hour
-	defaultLimit        = 5000
-	defaultTimeout      = 10 * time.Second
-)
+// dialect describes Loki.
+var dialect = &rangeread.Dialect{
+	Key: "loki", Server: "Loki", Address: "http://loki-gateway:3100", API: "/loki/api",
+	Client: newClient, CheckTenant: checkTenant,
+	Text: filterText, Open: ` |~ "`, Or: "|", Close: `"`,
+	// Loki accepts queries of 128 KiB, and before version 2.9 only of 5 KiB.
+	MaxQuery: 64 << 10, MaxQueries: 8,
+	CachesNothingFound: true,
+}
 
-// maxAhead is the time into the future up to which entries are read. It equals Loki's limit
-// for ingestion.
-const maxAhead = 10 * time.Minute
+// filterText returns a regular expression for a text, without the quotes around it. The group
+// around the text keeps Loki's parser from combining texts with a common prefix. Loki then
+// searches for each text separately, and runs no regular expression.
+func filterText(t rangeread.Text) string {
+	expr := regexp.QuoteMeta(t.Text)
+	if t.Fold {
+		expr = "(?i)" + expr
+	}
+	quoted := strconv.Quote("(" + expr + ")")
+	return quoted[1 : len(quoted)-1]
+}
 
-// tenantLabel is the label that holds the tenant of a stream if several tenants are read.
-const tenantLabel = "tenant"
+// tenantName matches the tenant names that Loki accepts.
+var tenantName = lazyre.New(`^[a-zA-Z0-9!_.*'()-]{1,150}$`)
 
-// ownService is the value of service_name in streams that this program writes.
-const ownService = "crowsnest"
+func checkTenant(name string) string {
+	switch {
+	case strings.Contains(name, "|"):
+		return "names several; list them one by one"
+	case !tenantName.MatchString(name) || name == "." || name == "..":
+		return "is not a tenant name; use letters, digits and !-_.*'()"
+	}
+	return ""
+}
 
 // Config selects the streams that are read from a Loki.
 type Config struct {
@@ -94,114 +104,33 @@ type Config struct {
 	Transport http.RoundTripper `yaml:"-"`
 	// MaxBody is the largest number of bytes of a response. Default 8 MiB. Tests set it.
 	MaxBody int `yaml:"-"`
+	// MaxKeys is the largest number of read entries that are remembered. Default 1048576. Tests
+	// set it.
+	MaxKeys int `yaml:"-"`
 }
-
-func (c Config) withDefaults() Config {
-	c.Name = cmp.Or(c.Name, "loki")
-	c.LookBack = cmp.Or(c.LookBack, defaultLookBack)
-	c.Lateness = cmp.Or(c.Lateness, defaultLateness)
-	c.FastInterval = cmp.Or(c.FastInterval, defaultFastInterval)
-	c.FastOverlap = cmp.Or(c.FastOverlap, defaultFastOverlap)
-	c.SlowInterval = cmp.Or(c.SlowInterval, defaultSlowInterval)
-	c.SlowOverlap = cmp.Or(c.SlowOverlap, defaultSlowOverlap)
-	c.Limit = cmp.Or(c.Limit, defaultLimit)
-	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
-	if c.Clock == nil {
-		c.Clock = time.Now
-	}
-	return c
-}
-
-// tenantName matches the tenant names that Loki accepts.
-var tenantName = lazyre.New(`^[a-zA-Z0-9!_.*'()-]{1,150}$`)
 
 // Validate returns all errors of the configuration, each with advice. It does no I/O.
-func (c Config) Validate() error {
-	d := c.withDefaults()
-	_, selectorError := selector.Parse(c.Selector) // it refuses selectors that require no label, as Loki does
-	errs := []error{
-		checkURL(c.URL), prefixed("selector", selectorError), c.checkTenants(), c.checkLabels(),
-		inRange("look_back", c.LookBack, 0, maxBehind),
-		inRange("lateness", d.Lateness, time.Second, time.Hour),
-		inRange("fast_interval", d.FastInterval, 100*time.Millisecond, 20*time.Second),
-		inRange("fast_overlap", d.FastOverlap, time.Second, 10*time.Minute),
-		inRange("slow_interval", d.SlowInterval, time.Second, time.Hour),
-		inRange("slow_overlap", d.SlowOverlap, d.FastOverlap, maxBehind),
-		inRange("timeout", d.Timeout, 100*time.Millisecond, 5*time.Minute),
-	}
-	if d.Limit < 1 || d.Limit > 100_000 {
-		errs = append(errs, fmt.Errorf("limit: %d is not between 1 and 100000", c.Limit))
-	}
-	return errors.Join(append(errs, prefixed("http_config", c.HTTP.Check()))...)
+func (c Config) Validate() error { return rangeread.Config(c).Check(dialect) }
+
+// Source reads the streams of one tenant.
+type Source = rangeread.Source
+
+// New returns the sources of a configuration, one for each tenant. It does no I/O.
+func New(cfg Config) []*Source { return rangeread.New(dialect, rangeread.Config(cfg)) }
+
+// Serves returns a function like Source.Serves for a configuration. cfg must be valid.
+func Serves(cfg Config) func(rules.Selector) bool {
+	return rangeread.Serves(dialect, rangeread.Config(cfg))
 }
 
-func prefixed(name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", name, err)
-}
+// Range is the input of ReadRange.
+type Range = rangeread.Range
 
-func inRange(name string, d, low, high time.Duration) error {
-	if d < low || d > high {
-		return fmt.Errorf("%s: %s is not between %s and %s", name, d, low, high)
+// ReadRange reads a time range and passes each line to f once, as package rangeread describes. From
+// cfg, it uses url, http_config, tenants, selector, labels, limit and timeout.
+func ReadRange(ctx context.Context, cfg Config, rg Range, f func(s *matcher.Stream, rec matcher.Record) error) error {
+	if err := cfg.Validate(); err != nil {
+		return err
 	}
-	return nil
-}
-
-func checkURL(raw string) error {
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil:
-		return errors.New("url: the address cannot be read; write it like http://loki-gateway:3100") // err quotes the address, which may contain a password
-	case u.User != nil:
-		return errors.New("url: it has credentials in it; use http_config.basic_auth")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("url: %q has no scheme; write http:// or https:// in front", raw)
-	case u.Hostname() == "":
-		return fmt.Errorf("url: %q has no host; write it like http://loki-gateway:3100", raw)
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return fmt.Errorf("url: %q is more than a base address; remove what follows the path", raw)
-	case strings.Contains(u.Path, "/loki/api"):
-		return fmt.Errorf("url: %q is not the base address; remove %s", raw, u.Path[strings.Index(u.Path, "/loki/api"):])
-	}
-	return nil
-}
-
-func (c Config) checkTenants() error {
-	var errs []error
-	seen := map[string]bool{}
-	for _, t := range c.Tenants {
-		switch {
-		case strings.Contains(t, "|"):
-			errs = append(errs, fmt.Errorf("tenants: %q names several; list them one by one", t))
-		case !tenantName.MatchString(t) || t == "." || t == "..":
-			errs = append(errs, fmt.Errorf("tenants: %q is not a tenant name; use letters, digits and !-_.*'()", t))
-		case seen[t]:
-			errs = append(errs, fmt.Errorf("tenants: %q is listed twice; remove one", t))
-		}
-		seen[t] = true
-	}
-	return errors.Join(errs...)
-}
-
-func (c Config) checkLabels() error {
-	var errs []error
-	for _, from := range slices.Sorted(maps.Keys(c.Labels)) {
-		to := c.Labels[from]
-		for _, name := range []string{from, to} {
-			if !model.LegacyValidation.IsValidLabelName(name) {
-				errs = append(errs, fmt.Errorf("labels: %q is not a label name; use letters, digits and _, as Loki does (dots become _)", name))
-			}
-		}
-		if to == tenantLabel && len(c.Tenants) > 1 {
-			errs = append(errs, fmt.Errorf("labels: %s is the label of the tenant; use another name for %s", tenantLabel, from))
-		}
-	}
-	for _, name := range c.IgnoreLabels {
-		if !model.LegacyValidation.IsValidLabelName(name) {
-			errs = append(errs, fmt.Errorf("ignore_labels: %q is not a label name; use letters, digits and _", name))
-		}
-	}
-	return errors.Join(errs...)
+	return rangeread.ReadRange(ctx, dialect, rangeread.Config(cfg), rg, f)
 }

@@ -3,9 +3,12 @@
 package loki
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -18,6 +21,7 @@ import (
 
 	"crowsnest/internal/pause"
 	"crowsnest/rules"
+	"crowsnest/sources/internal/rangeread"
 	"crowsnest/test/lokilab"
 	"crowsnest/test/servers"
 )
@@ -70,7 +74,7 @@ func TestE2ENothingLostOrDoubled(t *testing.T) {
 		len(texts), run, retries, px.Cuts(), caught.Round(100*time.Millisecond), len(wrong), p.total())
 	for _, s := range all {
 		st := s.Status()
-		t.Logf("%s: %v losses %v, %d keys, watermark %s behind at the end", s.Name(), counted(st.Errors), st.Losses, s.memory.n, time.Since(st.Watermark).Round(time.Second))
+		t.Logf("%s: %v losses %v, watermark %s behind at the end", s.Name(), counted(st.Errors), st.Losses, time.Since(st.Watermark).Round(time.Second))
 		require.Empty(t, st.Losses)
 	}
 	slices.Sort(wrong)
@@ -189,29 +193,29 @@ func TestE2EPromises(t *testing.T) {
 func TestE2EEmptyTimes(t *testing.T) {
 	l := servers.Loki(t, servers.LokiOptions{Args: []string{"-querier.cache-results=true", "-frontend.max-cache-freshness=1m"}})
 	now := time.Now().Add(-10 * time.Minute)
-	empty := query{logql: `{app="late"} |~ "lease"`, from: now.Add(-40 * time.Minute).UnixNano(), to: now.Add(-30 * time.Minute).UnixNano(), limit: 10}
+	empty := rangeread.Query{Text: `{app="late"} |~ "lease"`, From: now.Add(-40 * time.Minute).UnixNano(), To: now.Add(-30 * time.Minute).UnixNano(), Limit: 10}
 	naive := func() int {
-		values := url.Values{"query": {empty.logql}, "start": {fmt.Sprint(empty.from)}, "end": {fmt.Sprint(empty.to)}, "limit": {"10"}, "direction": {"forward"}}
+		values := url.Values{"query": {empty.Text}, "start": {fmt.Sprint(empty.From)}, "end": {fmt.Sprint(empty.To)}, "limit": {"10"}, "direction": {"forward"}}
 		n := 0
 		require.NoError(t, servers.Get(t.Context(), l.URL+"/loki/api/v1/query_range?"+values.Encode(), func(body []byte) error {
-			a := answer{body: body}
+			a := answerOf(body)
 			err := a.decode()
-			n = a.count
+			n = a.Count
 			return err
 		}))
 		return n
 	}
-	c := newClient(Config{URL: l.URL}.withDefaults(), "")
-	defer c.http.Close()
-	var got answer
+	c := newClient(rangeread.Config{URL: l.URL, Timeout: 10 * time.Second, MaxBody: 8 << 20}, "")
+	defer c.Close()
+	var got rangeread.Answer
 	require.Zero(t, naive())
-	require.Nil(t, c.sendQuery(t.Context(), empty, &got))
-	require.Zero(t, got.count)
+	require.Nil(t, c.Query(t.Context(), empty, &got))
+	require.Zero(t, got.Count)
 	l.Push("", servers.Entry{Time: now.Add(-35 * time.Minute), Line: "late lease", Labels: map[string]string{"app": "late"}})
 	t.Logf("with what Loki remembers: %d of 1 entry", naive())
-	empty.logql = addComment(empty.logql, now.UnixNano())
-	require.Nil(t, c.sendQuery(t.Context(), empty, &got))
-	require.Equal(t, 1, got.count)
+	empty.Text += " # 1"
+	require.Nil(t, c.Query(t.Context(), empty, &got))
+	require.Equal(t, 1, got.Count)
 }
 
 // How long Loki takes to search for the texts of all shipped rules: with the queries of the
@@ -231,32 +235,65 @@ func TestE2EFilterCost(t *testing.T) {
 	}
 	set, err := rules.Load(rules.Shipped())
 	require.NoError(t, err)
-	planner := plannerOf(t, Config{Selector: `{app="a"}`}, "")
-	plan := planner.makePlan(set, maxQuery, true)
-	var texts []text
-	for _, r := range set.Rules {
-		of, _ := planner.ruleTexts(r)
-		texts = append(texts, of...)
-	}
+	queries := recorded(t, l, set)
 	var alone []string
-	for _, x := range removeCovered(texts) {
-		alone = append(alone, textExpr(x))
+	for _, q := range queries {
+		_, filter, _ := strings.Cut(q, dialect.Open)
+		alone = append(alone, strings.TrimSuffix(filter, dialect.Close))
 	}
-	c := newClient(Config{URL: l.URL, Timeout: time.Minute}, "")
-	defer c.http.Close()
-	var a answer
+	c := newClient(rangeread.Config{URL: l.URL, Timeout: time.Minute, MaxBody: 8 << 20}, "")
+	defer c.Close()
+	var a rangeread.Answer
 	for _, queries := range [][]string{
 		{`{app="a"}`},
 		{`{app="a"} |= "never there"`},
-		plan.queries,
-		{planner.renderQuery(nil, strings.Join(alone, "|"))},
+		queries,
+		{`{app="a"}` + dialect.Open + strings.Join(alone, "|") + dialect.Close},
 	} {
 		began, found := time.Now(), 0
 		for _, q := range queries {
-			f := c.sendQuery(t.Context(), query{logql: q, from: now.Add(-time.Minute).UnixNano(), to: now.Add(time.Minute).UnixNano(), limit: 5000}, &a)
+			f := c.Query(t.Context(), rangeread.Query{Text: q, From: now.Add(-time.Minute).UnixNano(), To: now.Add(time.Minute).UnixNano(), Limit: 5000}, &a)
 			require.Nil(t, f)
-			found += a.count
+			found += a.Count
 		}
 		t.Logf("%s for 20,000 lines, %d found by %d queries: %s", time.Since(began).Round(time.Millisecond), found, len(queries), queries[0][:min(len(queries[0]), 80)])
 	}
+}
+
+// recorder is a transport that records the queries with a filter.
+type recorder struct {
+	mu      sync.Mutex
+	queries []string
+}
+
+func (c *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	form, err := url.ParseQuery(r.URL.RawQuery + "&" + string(body))
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if q, _, _ := strings.Cut(form.Get("query"), " # "); strings.Contains(q, dialect.Open) && !slices.Contains(c.queries, q) {
+		c.queries = append(c.queries, q)
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// recorded returns the queries of a source for a set of rules.
+func recorded(t *testing.T, l *servers.LokiServer, set *rules.Set) []string {
+	t.Helper()
+	c := &recorder{}
+	s := New(Config{URL: l.URL, Selector: `{app="a"}`, Transport: c, Timeout: time.Minute})[0]
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- s.Run(ctx, newSink(set)) }()
+	require.Eventually(t, func() bool { return !s.Status().Watermark.IsZero() }, time.Minute, 50*time.Millisecond)
+	cancel()
+	require.NoError(t, <-done)
+	return c.queries
 }

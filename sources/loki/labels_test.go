@@ -15,37 +15,6 @@ import (
 	"crowsnest/test/fakeloki"
 )
 
-func pairs(kv ...string) []pair {
-	var out []pair
-	for i := 0; i+1 < len(kv); i += 2 {
-		out = append(out, pair{[]byte(kv[i]), []byte(kv[i+1])})
-	}
-	return out
-}
-
-func TestLabels(t *testing.T) {
-	n := newNaming(Config{Labels: map[string]string{"k8s_namespace_name": "namespace", "kube_ns": "namespace", "host": "machine"}, Tenants: []string{"a", "b"}}, "b")
-	wanted := map[string]bool{"pod": true, "namespace": true}
-	f := func(stream, meta []pair, want matcher.Labels) {
-		t.Helper()
-		want[tenantLabel] = "b"
-		require.Equal(t, want, n.labels(stream, meta, wanted))
-	}
-	f(pairs("app", "x"), nil, matcher.Labels{"app": "x"})
-	f(pairs("app", "x", "tenant", "forged"), nil, matcher.Labels{"app": "x"})
-	f(pairs("namespace", "x"), nil, matcher.Labels{"namespace": "x"})
-	f(pairs("namespace", "x", "kube_ns", "y"), nil, matcher.Labels{"namespace": "y"})
-	f(pairs("k8s_namespace_name", "z", "namespace", "x", "kube_ns", "y"), nil, matcher.Labels{"namespace": "z"})
-	f(pairs("k8s_namespace_name", "", "namespace", "x"), nil, matcher.Labels{"namespace": "x"})
-	f(pairs("host", "h"), pairs("pod", "p", "trace_id", "t"), matcher.Labels{"machine": "h", "pod": "p"})
-	f(pairs("pod", "p"), pairs("pod", "forged", "kube_ns", "n", "namespace", "m"), matcher.Labels{"pod": "p", "namespace": "n"})
-	require.Equal(t, "k8s_namespace_name", n.lokiLabel("namespace"))
-	require.Equal(t, "host", n.lokiLabel("machine"))
-	require.Equal(t, "pod", n.lokiLabel("pod"))
-	require.Empty(t, n.lokiLabel("host"))
-	require.Empty(t, n.lokiLabel("tenant"))
-}
-
 func TestServes(t *testing.T) {
 	f := func(cfg Config, from string, want bool) {
 		t.Helper()
@@ -113,8 +82,8 @@ func TestMetadata(t *testing.T) {
 		b.wait(5 * time.Second)
 		push := func(kv ...string) {
 			meta := map[string]string{}
-			for _, p := range pairs(kv...) {
-				meta[string(p.name)] = string(p.value)
+			for i := 0; i < len(kv); i += 2 {
+				meta[kv[i]] = kv[i+1]
 			}
 			b.loki.Push(fakeloki.Entry{Labels: labelsA, Time: time.Now(), Line: "bad", Metadata: meta})
 			b.wait(2 * time.Second)
@@ -198,8 +167,8 @@ func TestReadRange(t *testing.T) {
 			count, streams = map[string]int{}, map[*matcher.Stream]bool{}
 			last, tenant := time.Time{}, ""
 			err = ReadRange(t.Context(), cfg, rg, func(s *matcher.Stream, rec matcher.Record) error {
-				if s.Labels()[tenantLabel] != tenant {
-					tenant, last = s.Labels()[tenantLabel], time.Time{}
+				if s.Labels()["tenant"] != tenant {
+					tenant, last = s.Labels()["tenant"], time.Time{}
 				}
 				require.False(t, rec.Time.Before(last))
 				last = rec.Time

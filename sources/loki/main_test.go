@@ -2,6 +2,7 @@ package loki
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -219,6 +220,30 @@ func (b *bench) wait(d time.Duration) {
 	t := time.NewTimer(d)
 	<-t.C
 	synctest.Wait()
+}
+
+// saved is the state that a source saves.
+type saved struct {
+	Covered int64  `json:"covered"`
+	Keys    []byte `json:"keys"`
+}
+
+func (b *bench) saved() (pos saved) {
+	b.t.Helper()
+	require.NoError(b.t, json.Unmarshal(b.src.Positions(), &pos))
+	return pos
+}
+
+// remembered returns the number of saved keys, which are all keys of a small memory.
+func (b *bench) remembered() int {
+	n := 0
+	for keys := b.saved().Keys; len(keys) > 0; {
+		_, k := binary.Varint(keys)
+		count, m := binary.Uvarint(keys[k:])
+		n += int(count)
+		keys = keys[k+m+8*int(count):]
+	}
+	return n
 }
 
 var labelsA = map[string]string{"app": "a"}

@@ -1,4 +1,4 @@
-package loki
+package rangeread
 
 import (
 	"context"
@@ -21,7 +21,7 @@ const (
 
 // cursor is the progress of one query through a time range.
 type cursor struct {
-	logql string
+	query string
 	at    int64 // time before which all entries were read
 	end   int64
 
@@ -38,9 +38,9 @@ func (c *cursor) isDone() bool { return c.at >= c.end }
 // rangeReader reads time ranges step by step. It adapts the size of its requests to the errors that
 // it gets. It is not safe for concurrent use.
 type rangeReader struct {
-	client *client
+	client Client
 	cfg    Config
-	answer answer
+	answer Answer
 
 	limit      int   // number of entries that are requested at a time
 	maxEntries int   // largest number of entries that the server allows
@@ -51,37 +51,37 @@ type rangeReader struct {
 
 	// onEntries is called with the entries of a response to a query for the times from from to to.
 	// It must not keep a.
-	onEntries func(a *answer, from, to int64)
+	onEntries func(a *Answer, from, to int64)
 	// whole makes the asker drop incomplete responses, because entries in their middle may be
 	// missing.
 	whole bool
 	// failed is called for each request that fails.
-	failed func(f *failure)
+	failed func(f *Failure)
 	// onLost is called when the entries at a time cannot be read. It is called again whenever a
-	// query reaches these entries. logql selects the entries.
-	onLost func(reason, logql string, at int64)
+	// query reaches these entries. query selects the entries.
+	onLost func(reason, query string, at int64)
 }
 
 // Reasons why entries cannot be read.
 const (
 	lossTies       = "ties"       // too many entries of one stream have the same time
 	lossTooLarge   = "too_large"  // a single entry exceeds maxBody
-	lossUnreadable = "unreadable" // Loki sends the entries in an unknown form
+	lossUnreadable = "unreadable" // the server sends the entries in an unknown form
 	lossGap        = "outage"     // the entries are older than maxBehind, because of an outage
 )
 
 // step makes one request and moves the cursor. It calls lose before it skips unread entries.
 // After a failure the cursor does not move.
-func (r *rangeReader) step(ctx context.Context, c *cursor) *failure {
+func (r *rangeReader) step(ctx context.Context, c *cursor) *Failure {
 	if len(c.split) > 0 {
 		return r.stepSplit(ctx, c)
 	}
 	if c.many {
 		return r.listStreams(ctx, c)
 	}
-	q := query{logql: c.logql, from: c.at, to: min(c.end, c.at+r.span), limit: r.limit}
+	q := Query{Text: c.query, From: c.at, To: min(c.end, c.at+r.span), Limit: r.limit}
 	if c.limit > 0 {
-		q.to, q.limit = c.at+1, c.limit
+		q.To, q.Limit = c.at+1, c.limit
 	}
 	began := time.Now()
 	if f := r.runQuery(ctx, q); f != nil {
@@ -89,39 +89,39 @@ func (r *rangeReader) step(ctx context.Context, c *cursor) *failure {
 	}
 	a := &r.answer
 	r.raiseLimits(q, a, time.Since(began))
-	if a.count < q.limit {
-		c.at, c.limit = q.to, 0
+	if a.Count < q.Limit {
+		c.at, c.limit = q.To, 0
 		return nil
 	}
-	last := len(a.entries) - 1 // index of the newest entry in the range
-	for last >= 0 && a.entries[last].ts >= q.to {
+	last := len(a.Entries) - 1 // index of the newest entry in the range
+	for last >= 0 && a.Entries[last].Time >= q.To {
 		last--
 	}
-	if last >= 0 && a.entries[last].ts > c.at {
+	if last >= 0 && a.Entries[last].Time > c.at {
 		// read the entries of this time again, because there may be more of them
-		c.at, c.limit = a.entries[last].ts, 0
+		c.at, c.limit = a.Entries[last].Time, 0
 		return nil
 	}
 	switch {
-	case a.bad > 0 && q.to-q.from > minSpan: // narrow the range until reading can continue after good entries
-		r.span = max((q.to-q.from)/2, minSpan)
+	case a.Bad > 0 && q.To-q.From > minSpan: // narrow the range until reading can continue after good entries
+		r.span = max((q.To-q.From)/2, minSpan)
 		return nil
-	case a.bad > 0:
-		r.onLost(lossUnreadable, c.logql, c.at)
-		c.at, c.limit = q.to, 0
+	case a.Bad > 0:
+		r.onLost(lossUnreadable, c.query, c.at)
+		c.at, c.limit = q.To, 0
 		return nil
 	}
 	// The response contains only entries with the same time.
-	if c.limit = 2 * q.limit; c.limit > r.maxEntries {
+	if c.limit = 2 * q.Limit; c.limit > r.maxEntries {
 		c.limit, c.many = 0, true
 	}
 	return nil
 }
 
-func (r *rangeReader) runQuery(ctx context.Context, q query) *failure {
-	f := r.client.sendQuery(ctx, q, &r.answer)
+func (r *rangeReader) runQuery(ctx context.Context, q Query) *Failure {
+	f := r.client.Query(ctx, q, &r.answer)
 	if f == nil || !r.whole {
-		r.onEntries(&r.answer, q.from, q.to)
+		r.onEntries(&r.answer, q.From, q.To)
 	}
 	if f != nil && ctx.Err() == nil {
 		r.failed(f)
@@ -129,11 +129,11 @@ func (r *rangeReader) runQuery(ctx context.Context, q query) *failure {
 	return f
 }
 
-func (r *rangeReader) raiseLimits(q query, a *answer, took time.Duration) {
+func (r *rangeReader) raiseLimits(q Query, a *Answer, took time.Duration) {
 	switch quick := took < r.cfg.Timeout/4; {
-	case !quick && q.limit > a.count:
+	case !quick && q.Limit > a.Count:
 		r.halveRange(q) // a slow round with short requests does not delay fast rounds
-	case quick && q.to-q.from >= r.span:
+	case quick && q.To-q.From >= r.span:
 		r.span = min(2*r.span, r.cap)
 	}
 	if r.fine++; r.fine >= probeAfter {
@@ -146,12 +146,12 @@ func (r *rangeReader) raiseLimits(q query, a *answer, took time.Duration) {
 
 // reduceRefused reduces the limit or the range after a failure. It returns nil if the request
 // should be repeated immediately.
-func (r *rangeReader) reduceRefused(c *cursor, q query, f *failure) *failure {
-	switch f.reason {
-	case reasonLimit:
-		most := f.allowed
-		if most <= 0 || most >= q.limit {
-			most = q.limit / 2
+func (r *rangeReader) reduceRefused(c *cursor, q Query, f *Failure) *Failure {
+	switch f.Reason {
+	case ReasonLimit:
+		most := f.Allowed
+		if most <= 0 || most >= q.Limit {
+			most = q.Limit / 2
 		}
 		if most < 1 {
 			return f
@@ -161,15 +161,15 @@ func (r *rangeReader) reduceRefused(c *cursor, q query, f *failure) *failure {
 			c.limit, c.many = 0, true
 		}
 		return nil
-	case reasonTooLarge:
+	case ReasonTooLarge:
 		return r.tooLarge(c, q, f)
-	case reasonBroken, reasonTimeout:
-		if !r.halveRange(q) || len(r.answer.body) > bigBody {
-			r.lowerLimit(max(q.limit, 2*minLimit)) // the response is too large for the speed of the connection
+	case ReasonBroken, ReasonTimeout:
+		if !r.halveRange(q) || len(r.answer.Body) > bigBody {
+			r.lowerLimit(max(q.Limit, 2*minLimit)) // the response is too large for the speed of the connection
 		}
-	case reasonConnection, reasonServerError:
+	case ReasonConnection, ReasonServerError:
 		r.halveRange(q) // the query may have broken the connection
-	case reasonRange:
+	case ReasonRange:
 		if r.halveRange(q) {
 			r.cap, r.fine = r.span, 0
 			return nil
@@ -178,44 +178,44 @@ func (r *rangeReader) reduceRefused(c *cursor, q query, f *failure) *failure {
 	return f
 }
 
-func (r *rangeReader) halveRange(q query) bool {
-	r.span = max(min(r.span, q.to-q.from)/2, minSpan)
-	return q.to-q.from > minSpan
+func (r *rangeReader) halveRange(q Query) bool {
+	r.span = max(min(r.span, q.To-q.From)/2, minSpan)
+	return q.To-q.From > minSpan
 }
 
 func (r *rangeReader) lowerLimit(limit int) { r.limit, r.good = max(1, min(r.limit, limit)/2), 0 }
 
 // tooLarge reduces the limit after a response that was too large. If a single entry is too
 // large, it is lost.
-func (r *rangeReader) tooLarge(c *cursor, q query, f *failure) *failure {
+func (r *rangeReader) tooLarge(c *cursor, q Query, f *Failure) *Failure {
 	a := &r.answer
 	switch {
-	case a.count == 0 && len(a.body) > 0:
+	case a.Count == 0 && len(a.Body) > 0:
 		return f // the entries are not the reason for the size
 	case c.limit > 0:
 		c.limit, c.many = 0, true
-	case q.limit > 1:
-		r.lowerLimit(q.limit)
-	case a.cut < c.at || a.cut >= q.to:
+	case q.Limit > 1:
+		r.lowerLimit(q.Limit)
+	case a.Cut < c.at || a.Cut >= q.To:
 		return f
 	default:
-		r.onLost(lossTooLarge, c.logql, a.cut)
-		c.at = a.cut + 1
+		r.onLost(lossTooLarge, c.query, a.Cut)
+		c.at = a.Cut + 1
 	}
 	return nil
 }
 
-func (r *rangeReader) listStreams(ctx context.Context, c *cursor) *failure {
-	selector, pipeline := cutSelector(c.logql)
-	streams, f := r.client.listStreams(ctx, selector, c.at, maxSplit)
+func (r *rangeReader) listStreams(ctx context.Context, c *cursor) *Failure {
+	selector, pipeline := cutSelector(c.query)
+	streams, f := r.client.ListStreams(ctx, selector, c.at, maxSplit)
 	if f != nil && ctx.Err() == nil {
 		r.failed(f)
 	}
 	switch {
-	case f != nil && f.reason != reasonRefused && f.reason != reasonTooLarge && f.reason != reasonMalformed:
+	case f != nil && f.Reason != ReasonRefused && f.Reason != ReasonTooLarge && f.Reason != ReasonMalformed:
 		return f
 	case len(streams) == 0:
-		r.onLost(lossTies, c.logql, c.at)
+		r.onLost(lossTies, c.query, c.at)
 		c.passTime()
 		return nil
 	}
@@ -228,16 +228,16 @@ func (r *rangeReader) listStreams(ctx context.Context, c *cursor) *failure {
 
 func (c *cursor) passTime() { c.at, c.limit, c.many, c.split = c.at+1, 0, false, nil }
 
-func (r *rangeReader) stepSplit(ctx context.Context, c *cursor) *failure {
-	q := query{logql: c.split[0], from: c.at, to: c.at + 1, limit: min(r.cfg.Limit, r.maxEntries)}
+func (r *rangeReader) stepSplit(ctx context.Context, c *cursor) *Failure {
+	q := Query{Text: c.split[0], From: c.at, To: c.at + 1, Limit: min(r.cfg.Limit, r.maxEntries)}
 	f := r.runQuery(ctx, q)
 	switch {
-	case f != nil && f.reason == reasonLimit && q.limit > 1:
+	case f != nil && f.Reason == ReasonLimit && q.Limit > 1:
 		return r.reduceRefused(c, q, f)
-	case f != nil && f.reason != reasonTooLarge && f.reason != reasonQuery && f.reason != reasonSyntax && f.reason != reasonRefused:
+	case f != nil && f.Reason != ReasonTooLarge && f.Reason != ReasonQuery && f.Reason != ReasonSyntax && f.Reason != ReasonRefused:
 		return f
-	case f != nil || r.answer.count >= q.limit:
-		r.onLost(lossTies, q.logql, c.at)
+	case f != nil || r.answer.Count >= q.Limit:
+		r.onLost(lossTies, q.Text, c.at)
 	}
 	if c.split = c.split[1:]; len(c.split) == 0 {
 		c.passTime()
@@ -247,25 +247,25 @@ func (r *rangeReader) stepSplit(ctx context.Context, c *cursor) *failure {
 
 // cutSelector splits a query into its selector and its pipeline. It relies on the form of our
 // queries, in which braces enclose the selector, and other braces are inside quotes.
-func cutSelector(logql string) (selector, pipeline string) {
+func cutSelector(query string) (selector, pipeline string) {
 	quoted := false
-	for i := 0; i < len(logql); i++ {
-		switch logql[i] {
+	for i := 0; i < len(query); i++ {
+		switch query[i] {
 		case '\\':
 			i++
 		case '"':
 			quoted = !quoted
 		case '}':
 			if !quoted {
-				return logql[:i+1], logql[i+1:]
+				return query[:i+1], query[i+1:]
 			}
 		}
 	}
-	return logql, ""
+	return query, ""
 }
 
-func lossPlace(logql string, t int64) string {
-	selector, _ := cutSelector(logql)
+func lossPlace(query string, t int64) string {
+	selector, _ := cutSelector(query)
 	return time.Unix(0, t).UTC().Format(time.RFC3339Nano) + " " + shortenMessage(selector)
 }
 
@@ -279,11 +279,11 @@ const (
 	slowWait   = 30 * time.Second // time to wait after a failure that only an operator can fix
 )
 
-func (p *pace) delayAfter(f *failure) time.Duration {
+func (p *pace) delayAfter(f *Failure) time.Duration {
 	p.fails++
 	wait := pause.Backoff(firstWait, longestOwn, p.fails)
-	if needsOperator(f.reason) {
+	if needsOperator(f.Reason) {
 		wait = pause.Jitter(slowWait)
 	}
-	return min(max(wait, f.retryAfter), maxWait)
+	return min(max(wait, f.RetryAfter), maxWait)
 }

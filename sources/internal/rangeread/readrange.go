@@ -1,4 +1,4 @@
-package loki
+package rangeread
 
 import (
 	"context"
@@ -18,7 +18,7 @@ type Range struct {
 	// From is the first time of the range, and To is the first time after it.
 	From, To time.Time
 	// Rules are the rules for which lines are read. ReadRange omits lines that none of these
-	// rules can match, as far as Loki can filter them. If Rules is nil, all lines of the
+	// rules can match, as far as the server can filter them. If Rules is nil, all lines of the
 	// configured selector are read.
 	Rules *rules.Set
 	// OnLost is called for entries that cannot be read. It gets a reason and a description of the
@@ -32,53 +32,49 @@ type Range struct {
 // The text of a record is valid during the call of f.
 //
 // A failed request is repeated a few times. ReadRange returns the first error of f, the error
-// of the last try, or the error of ctx.
-func ReadRange(ctx context.Context, cfg Config, rg Range, f func(s *matcher.Stream, rec matcher.Record) error) error {
-	if err := cfg.Validate(); err != nil {
-		return err
-	}
-	cfg = cfg.withDefaults()
+// of the last try, or the error of ctx. cfg must be valid.
+func ReadRange(ctx context.Context, d *Dialect, cfg Config, rg Range, f func(s *matcher.Stream, rec matcher.Record) error) error {
+	cfg = cfg.withDefaults(d)
 	tenants := cfg.Tenants
 	if len(tenants) == 0 {
 		tenants = []string{""}
 	}
 	for _, t := range tenants {
-		if err := readTenant(ctx, cfg, t, rg, f); err != nil {
-			return fmt.Errorf("read from Loki %s: %w", sourceName(cfg, t), err)
+		if err := readTenant(ctx, newSource(d, cfg, sourceName(cfg, t), t), rg, f); err != nil {
+			return fmt.Errorf("read from %s %s: %w", d.Server, sourceName(cfg, t), err)
 		}
 	}
 	return nil
 }
 
-func readTenant(ctx context.Context, cfg Config, tenant string, rg Range, give func(*matcher.Stream, matcher.Record) error) error {
-	src := newSource(cfg, sourceName(cfg, tenant), tenant)
-	defer src.rangeReader.client.http.Close()
+func readTenant(ctx context.Context, src *Source, rg Range, give func(*matcher.Stream, matcher.Record) error) error {
+	defer src.rangeReader.client.Close()
 	src.rangeReader.whole = true
-	src.rangeReader.failed = func(*failure) {}
+	src.rangeReader.failed = func(*Failure) {}
 	var given error // first error of f
-	src.accept = func(st *stream, e *entry, key uint64) {
+	src.accept = func(st *stream, e *Entry, key uint64) {
 		if given == nil {
-			src.memory.add(e.ts, key)
-			given = give(st.s, matcher.Record{Time: time.Unix(0, e.ts).UTC(), Text: e.line})
+			src.memory.add(e.Time, key)
+			given = give(st.s, matcher.Record{Time: time.Unix(0, e.Time).UTC(), Text: e.Line})
 		}
 	}
-	src.rangeReader.onLost = func(reason, logql string, t int64) {
+	src.rangeReader.onLost = func(reason, query string, t int64) {
 		if rg.OnLost != nil {
-			rg.OnLost(reason, lossPlace(logql, t))
+			rg.OnLost(reason, lossPlace(query, t))
 		}
 	}
 	src.plannedRules = rg.Rules
 	if src.plannedRules == nil {
 		src.plannedRules = &rules.Set{}
 	}
-	src.plan = src.planner.makePlan(src.plannedRules, maxQuery, rg.Rules != nil)
+	src.plan = src.planner.makePlan(src.plannedRules, src.maxQuery, rg.Rules != nil)
 	if rg.Rules != nil && len(src.plan.queries) == 0 {
-		return nil // no rule can match a line of this Loki
+		return nil // no rule can match a line of this server
 	}
 	if len(src.plan.queries) != 1 { // several queries would be read one after the other, and not in order of time
 		src.plan.queries = []string{src.planner.renderQuery(nil, "")}
 	}
-	c := cursor{logql: addComment(src.plan.queries[0], cfg.Clock().UnixNano()), at: rg.From.UnixNano(), end: rg.To.UnixNano()}
+	c := cursor{query: src.makeUnique(src.plan.queries[0], src.cfg.Clock().UnixNano()), at: rg.From.UnixNano(), end: rg.To.UnixNano()}
 	var p pace
 	for !c.isDone() {
 		fail := src.rangeReader.step(ctx, &c)
@@ -91,8 +87,8 @@ func readTenant(ctx context.Context, cfg Config, tenant string, rg Range, give f
 			p.fails = 0
 			src.memory.raiseFloor(c.at)
 			continue
-		case needsOperator(fail.reason) || p.fails >= maxTries:
-			return fail.err
+		case needsOperator(fail.Reason) || p.fails >= maxTries:
+			return fail.Err
 		}
 		if !pause.Sleep(ctx, p.delayAfter(fail), nil) {
 			return ctx.Err()

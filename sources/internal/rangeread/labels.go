@@ -1,4 +1,4 @@
-package loki
+package rangeread
 
 import (
 	"maps"
@@ -10,7 +10,7 @@ import (
 )
 
 type labelNames struct {
-	renamed []string          // names in Loki of the labels that the configuration renames, sorted
+	renamed []string          // names in the server of the labels that the configuration renames, sorted
 	to      map[string]string // names in rules of the labels that the configuration renames
 	tenant  string            // tenant of the streams; "" if streams have no tenant label
 }
@@ -25,9 +25,9 @@ func newNaming(cfg Config, tenant string) labelNames {
 
 // labels returns the labels of a stream. The value of the label with a name comes from the
 // first of the following that exists: a label that is renamed to the name, the label of that
-// name, structured metadata that is renamed to the name, and structured metadata of that name
-// if wanted contains the name.
-func (n labelNames) labels(stream, meta []pair, wanted map[string]bool) matcher.Labels {
+// name, a field that is renamed to the name, and a field of that name if wanted contains the
+// name.
+func (n labelNames) labels(stream, meta []Pair, wanted map[string]bool) matcher.Labels {
 	out := make(matcher.Labels, len(stream)+1)
 	n.addLabels(out, stream, nil)
 	n.addLabels(out, meta, wanted)
@@ -39,19 +39,19 @@ func (n labelNames) labels(stream, meta []pair, wanted map[string]bool) matcher.
 
 // addLabels adds the labels that out lacks. wanted are the names that are accepted if the
 // configuration does not rename them; nil means all. The namespace shows the origin of a line,
-// but structured metadata may hold content of the line itself. Therefore addLabels takes the
-// namespace from metadata only if the configuration renames that metadata to it.
-func (n labelNames) addLabels(out matcher.Labels, from []pair, wanted map[string]bool) {
+// but fields may hold content of the line itself. Therefore addLabels takes the
+// namespace from fields only if the configuration renames a field to it.
+func (n labelNames) addLabels(out matcher.Labels, from []Pair, wanted map[string]bool) {
 	for _, name := range n.renamed {
-		i := slices.IndexFunc(from, func(p pair) bool { return string(p.name) == name })
-		if i >= 0 && len(from[i].value) > 0 && out[n.to[name]] == "" {
-			out[n.to[name]] = string(from[i].value)
+		i := slices.IndexFunc(from, func(p Pair) bool { return string(p.Name) == name })
+		if i >= 0 && len(from[i].Value) > 0 && out[n.to[name]] == "" {
+			out[n.to[name]] = string(from[i].Value)
 		}
 	}
 	for _, p := range from {
-		name := string(p.name)
-		if _, renamed := n.to[name]; !renamed && out[name] == "" && len(p.value) > 0 && (wanted == nil || wanted[name] && name != "namespace") {
-			out[name] = string(p.value)
+		name := string(p.Name)
+		if _, renamed := n.to[name]; !renamed && out[name] == "" && len(p.Value) > 0 && (wanted == nil || wanted[name] && name != "namespace") {
+			out[name] = string(p.Value)
 		}
 	}
 }
@@ -61,9 +61,9 @@ func (n labelNames) isUseful(name []byte, wanted map[string]bool) bool {
 	return renamed || wanted[string(name)] && string(name) != "namespace"
 }
 
-// lokiLabel returns the name in Loki of a label that rules use. It returns "" if streams do
+// storedName returns the name in the server of a label that rules use. It returns "" if streams do
 // not have such a label.
-func (n labelNames) lokiLabel(name string) string {
+func (n labelNames) storedName(name string) string {
 	for _, from := range n.renamed {
 		if n.to[from] == name {
 			return from
@@ -77,7 +77,7 @@ func (n labelNames) lokiLabel(name string) string {
 
 func (n labelNames) mentionsLabel(sel rules.Selector, name string) bool {
 	return slices.Contains(slices.Collect(maps.Values(n.to)), name) ||
-		slices.ContainsFunc(sel.Matchers(), func(m selector.Matcher) bool { return m.Name == n.lokiLabel(name) })
+		slices.ContainsFunc(sel.Matchers(), func(m selector.Matcher) bool { return m.Name == n.storedName(name) })
 }
 
 // commonLabels returns the labels that every stream has according to the selector sel.
@@ -94,7 +94,7 @@ func (n labelNames) commonLabels(sel rules.Selector) matcher.Labels {
 		names = append(names, to)
 	}
 	for _, name := range names {
-		if v := stated[n.lokiLabel(name)]; v != "" {
+		if v := stated[n.storedName(name)]; v != "" {
 			out[name] = v
 		}
 	}

@@ -1,4 +1,4 @@
-package loki
+package rangeread
 
 import (
 	"encoding/json"
@@ -99,13 +99,13 @@ func FuzzMemoryLoad(f *testing.F) {
 func FuzzRestore(f *testing.F) {
 	now := time.Unix(1_700_000_000, 0)
 	cfg := Config{URL: "http://x", Selector: `{a="b"}`, Clock: func() time.Time { return now }}
-	s := New(cfg)[0]
+	s := New(lokiLike, cfg)[0]
 	s.applyLookBack(now.UnixNano())
 	s.memory.add(now.UnixNano(), 7)
 	f.Add([]byte(s.Positions()))
 	f.Add([]byte(`{"version":1,"covered":9223372036854775807,"proved":1,"deep":9223372036854775807,"floor":1}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s := New(cfg)[0]
+		s := New(lokiLike, cfg)[0]
 		if s.Restore(json.RawMessage(b)) != nil {
 			require.Nil(t, s.Positions())
 		}
@@ -120,7 +120,7 @@ func FuzzRestore(f *testing.F) {
 }
 
 func BenchmarkPositions(b *testing.B) {
-	s := New(Config{URL: "http://x", Selector: `{a="b"}`})[0]
+	s := New(lokiLike, Config{URL: "http://x", Selector: `{a="b"}`})[0]
 	now := time.Now().UnixNano()
 	s.applyLookBack(now)
 	for i := range int64(maxKeys) {

@@ -1,4 +1,4 @@
-package loki
+package rangeread
 
 import (
 	"bytes"
@@ -45,8 +45,9 @@ const (
 	maxListed  = 500 // largest number of streams in Status
 )
 
-// Source reads the streams of one tenant of a Loki.
+// Source reads the streams of one tenant of a server.
 type Source struct {
+	dialect *Dialect
 	cfg     Config
 	name    string
 	tenant  string
@@ -54,7 +55,7 @@ type Source struct {
 	options matcher.StreamOptions
 	set     atomic.Pointer[rules.Set] // the active rules
 	// accept is called for each new entry. ReadRange replaces it.
-	accept func(st *stream, e *entry, key uint64)
+	accept func(st *stream, e *Entry, key uint64)
 
 	// The following fields are used only by Run.
 	pipe         sources.Pipeline
@@ -104,15 +105,16 @@ type stream struct {
 	read        time.Time
 }
 
-// New returns the sources of a configuration, one for each tenant. It does no I/O.
-func New(cfg Config) []*Source {
-	cfg = cfg.withDefaults()
+// New returns the sources of a configuration, one for each tenant. cfg must be valid. It does no
+// I/O.
+func New(d *Dialect, cfg Config) []*Source {
+	cfg = cfg.withDefaults(d)
 	if len(cfg.Tenants) == 0 {
-		return []*Source{newSource(cfg, cfg.Name, "")}
+		return []*Source{newSource(d, cfg, cfg.Name, "")}
 	}
 	var out []*Source
 	for _, t := range cfg.Tenants {
-		out = append(out, newSource(cfg, sourceName(cfg, t), t))
+		out = append(out, newSource(d, cfg, sourceName(cfg, t), t))
 	}
 	return out
 }
@@ -120,20 +122,20 @@ func New(cfg Config) []*Source {
 // sourceName returns the name of a source. If there are several tenants, the name ends with
 // the tenant.
 func sourceName(cfg Config, tenant string) string {
-	name := cfg.withDefaults().Name
+	name := cfg.Name
 	if len(cfg.Tenants) > 1 {
 		name += "-" + tenant
 	}
 	return name
 }
 
-func newSource(cfg Config, name, tenant string) *Source {
+func newSource(d *Dialect, cfg Config, name, tenant string) *Source {
 	sel, _ := selector.Parse(cfg.Selector) // Validate reports the error
 	s := &Source{
-		cfg: cfg, name: name, tenant: tenant, options: matcher.StreamOptions{Format: matcher.FormatText, OfPods: true}, maxQuery: maxQuery,
-		planner:     planner{selector: sel, naming: newNaming(cfg, tenant)},
-		rangeReader: &rangeReader{client: newClient(cfg, tenant), cfg: cfg, limit: cfg.Limit, maxEntries: raised * cfg.Limit, span: maxSpan, cap: maxSpan},
-		memory:      newMemory(0, maxKeys/max(1, len(cfg.Tenants))),
+		dialect: d, cfg: cfg, name: name, tenant: tenant, options: matcher.StreamOptions{Format: matcher.FormatText, OfPods: true}, maxQuery: d.MaxQuery,
+		planner:     planner{dialect: d, selector: sel, naming: newNaming(cfg, tenant)},
+		rangeReader: &rangeReader{client: d.Client(cfg, tenant), cfg: cfg, limit: cfg.Limit, maxEntries: raised * cfg.Limit, span: maxSpan, cap: maxSpan},
+		memory:      newMemory(0, cfg.MaxKeys/max(1, len(cfg.Tenants))),
 		status:      sources.Status{Name: name, Errors: map[string]int64{}, Losses: map[string]sources.Loss{}},
 	}
 	if len(cfg.IgnoreLabels) > 0 {
@@ -144,23 +146,23 @@ func newSource(cfg Config, name, tenant string) *Source {
 	}
 	s.streams, _ = simplelru.NewLRU[string, *stream](maxStreams, nil) // the size is positive, so there is no error
 	s.rangeReader.onEntries, s.rangeReader.onLost, s.accept = s.passEntries, s.countLost, s.passEntry
-	s.rangeReader.failed = func(f *failure) {
+	s.rangeReader.failed = func(f *Failure) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.status.Errors[f.reason]++
+		s.status.Errors[f.Reason]++
 	}
 	return s
 }
 
-// Name returns "loki" unless the configuration sets another name. If there are several tenants,
+// Name returns the key of the dialect unless the configuration sets another name. If there are several tenants,
 // the name ends with the tenant.
 func (s *Source) Name() string { return s.name }
 
 // Serves returns a function like Source.Serves for a configuration. cfg must be valid.
-func Serves(cfg Config) func(rules.Selector) bool {
-	cfg = cfg.withDefaults()
+func Serves(d *Dialect, cfg Config) func(rules.Selector) bool {
+	cfg = cfg.withDefaults(d)
 	sel, _ := selector.Parse(cfg.Selector) // Validate reports the error
-	return planner{selector: sel, naming: newNaming(cfg, "")}.serves
+	return planner{dialect: d, selector: sel, naming: newNaming(cfg, "")}.serves
 }
 
 // Serves reports whether the selector can match a stream of this source. The source knows the
@@ -177,7 +179,7 @@ func (s *Source) Info() sources.Info {
 // request.
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	s.pipe = p
-	defer s.rangeReader.client.http.Close()
+	defer s.rangeReader.client.Close()
 	s.applyLookBack(s.cfg.Clock().UnixNano())
 	for {
 		wait := s.runTurn(ctx)
@@ -212,7 +214,7 @@ func (s *Source) runTurn(ctx context.Context) time.Duration {
 	if c := r.lowestCursor(); c != nil {
 		s.reading = r
 		if floor := s.memory.floor; c.at < floor { // the memory was full and has raised its floor
-			*c = cursor{logql: c.logql, at: floor, end: c.end}
+			*c = cursor{query: c.query, at: floor, end: c.end}
 		}
 		f := s.rangeReader.step(ctx, c)
 		if ctx.Err() != nil {
@@ -256,14 +258,14 @@ func (s *Source) makePlan(set *rules.Set) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.streams.Purge()
-	s.warning = s.plan.warning(s.unfilter)
+	s.warning = s.plan.warning(s.dialect.Server, s.unfilter)
 	if had && !(slices.Equal(old.queries, s.plan.queries) && maps.Equal(old.wanted, s.plan.wanted)) {
 		s.fast, s.slow, s.deepNext = nil, nil, true
 		s.fastDue = time.Time{}
 	}
 }
 
-func (s *Source) recordFailure(r *round, f *failure) time.Duration {
+func (s *Source) recordFailure(r *round, f *Failure) time.Duration {
 	now := time.Now()
 	if s.failing.IsZero() {
 		s.failing = now
@@ -275,8 +277,8 @@ func (s *Source) recordFailure(r *round, f *failure) time.Duration {
 		return 0
 	}
 	s.active = true
-	if needsOperator(f.reason) || now.Sub(s.failing) >= downAfter {
-		s.status.Up, s.status.Error = false, f.err.Error()
+	if needsOperator(f.Reason) || now.Sub(s.failing) >= downAfter {
+		s.status.Up, s.status.Error = false, f.Err.Error()
 	}
 	wait := s.pace.delayAfter(f)
 	if !r.fast {
@@ -287,17 +289,17 @@ func (s *Source) recordFailure(r *round, f *failure) time.Duration {
 }
 
 // reduceQuery reduces a query that the server refuses. It reports whether to retry at once.
-func (s *Source) reduceQuery(f *failure) bool {
+func (s *Source) reduceQuery(f *Failure) bool {
 	switch {
 	case s.unfilter:
 		return false
-	case f.reason == reasonQuery && s.maxQuery > minQuery:
+	case f.Reason == ReasonQuery && s.maxQuery > minQuery:
 		most := s.maxQuery / 2
-		if f.allowed > 0 && f.allowed < s.maxQuery {
-			most = f.allowed - 1
+		if f.Allowed > 0 && f.Allowed < s.maxQuery {
+			most = f.Allowed - 1
 		}
 		s.maxQuery = max(most, minQuery)
-	case f.reason == reasonQuery || f.reason == reasonSyntax:
+	case f.Reason == ReasonQuery || f.Reason == ReasonSyntax:
 		s.unfilter = true
 	default:
 		return false
@@ -315,8 +317,8 @@ func (s *Source) recordSuccess() {
 
 // countLost counts entries that cannot be read. It counts them only once, although each round
 // that reaches back far enough finds them again.
-func (s *Source) countLost(reason, logql string, t int64) {
-	selector, _ := cutSelector(logql) // the rest of the query differs each time, so it must not be part of the key
+func (s *Source) countLost(reason, query string, t int64) {
+	selector, _ := cutSelector(query) // the rest of the query differs each time, so it must not be part of the key
 	s.hash.Reset()
 	_, _ = s.hash.WriteString(reason + selector)
 	key := s.hash.Sum64() ^ uint64(t)
@@ -325,7 +327,7 @@ func (s *Source) countLost(reason, logql string, t int64) {
 	defer s.mu.Unlock()
 	if !s.memory.has(t, key) {
 		s.memory.add(t, key)
-		s.recordMissed(reason, lossPlace(logql, t), now)
+		s.recordMissed(reason, lossPlace(query, t), now)
 	}
 }
 
@@ -412,9 +414,9 @@ func (s *Source) newRound(fast bool) *round {
 	to := at + s.readAhead(at, r.deep)
 	for _, q := range s.plan.queries {
 		if at-from > int64(freshFor) {
-			q = addComment(q, at)
+			q = s.makeUnique(q, at)
 		}
-		r.cursors = append(r.cursors, cursor{logql: q, at: from, end: to})
+		r.cursors = append(r.cursors, cursor{query: q, at: from, end: to})
 	}
 	if fast {
 		s.active = true
@@ -426,15 +428,18 @@ func (s *Source) newRound(fast bool) *round {
 // max_cache_freshness_per_query is small.
 const freshFor = 20 * time.Second
 
-// uncachedRoom is the largest length of the comment that addComment adds, in bytes.
+// uncachedRoom is the largest length of the comment that makeUnique adds, in bytes.
 const uncachedRoom = 16
 
-// addComment makes a query unique by adding a comment. With cache_results, Loki caches that a
+// makeUnique makes a query unique by adding a comment. With cache_results, Loki caches that a
 // query found nothing at a time. A repetition of the same query then misses entries that
 // arrived in the meantime. Cache-Control: no-cache does not help, because Loki 3.7 drops it
 // when it splits a query.
-func addComment(logql string, now int64) string {
-	return logql + " # " + strconv.FormatInt(now/second, 10)
+func (s *Source) makeUnique(query string, now int64) string {
+	if !s.dialect.CachesNothingFound {
+		return query
+	}
+	return query + " # " + strconv.FormatInt(now/second, 10)
 }
 
 // overlapStart returns the start of a range that reaches overlap back from t, because entries
@@ -561,25 +566,25 @@ const (
 	errEntry   = "bad_entry"   // an entry has an unknown form, or its time is outside the requested range
 	errMemory  = "memory_full" // entries from before the floor of the memory are missed
 	errClock   = "clock"       // the clock was set back
-	errWarning = "warning"     // Loki warns that a response may be incomplete
+	errWarning = "warning"     // the server warns that a response may be incomplete
 )
 
 // passEntries passes on the new entries of a response in order of time. The request was for
 // the range from start to end.
-func (s *Source) passEntries(a *answer, start, end int64) {
-	bad := a.bad
-	s.byIndex = append(s.byIndex[:0], make([]*stream, len(a.streams))...)
-	for i := range a.entries {
-		e := &a.entries[i]
-		if e.ts < start || e.ts >= end {
+func (s *Source) passEntries(a *Answer, start, end int64) {
+	bad := a.Bad
+	s.byIndex = append(s.byIndex[:0], make([]*stream, len(a.Streams))...)
+	for i := range a.Entries {
+		e := &a.Entries[i]
+		if e.Time < start || e.Time >= end {
 			bad++
 			continue
 		}
-		if e.ts < s.memory.floor {
+		if e.Time < s.memory.floor {
 			continue
 		}
 		key := a.hashEntry(&s.hash, s.tenant, e)
-		if s.memory.has(e.ts, key) {
+		if s.memory.has(e.Time, key) {
 			continue
 		}
 		s.accept(s.stream(a, e), e, key)
@@ -587,25 +592,25 @@ func (s *Source) passEntries(a *answer, start, end int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status.Errors[errEntry] += int64(bad)
-	if a.warning != "" {
+	if a.Warning != "" {
 		s.status.Errors[errWarning]++
-		s.warning = "Loki warns: " + shortenMessage(a.warning)
+		s.warning = s.dialect.Server + " warns: " + shortenMessage(a.Warning)
 	}
 }
 
 // passEntry passes one entry to the pipeline. It adds the entry to the memory in the same
 // checkpoint.
-func (s *Source) passEntry(st *stream, e *entry, key uint64) {
+func (s *Source) passEntry(st *stream, e *Entry, key uint64) {
 	if st.selfWritten {
 		return
 	}
-	text := bytes.TrimSuffix(e.line, []byte("\n"))
-	at := time.Unix(0, e.ts).UTC()
-	late := s.minLateness(e.ts)
+	text := bytes.TrimSuffix(e.Line, []byte("\n"))
+	at := time.Unix(0, e.Time).UTC()
+	late := s.minLateness(e.Time)
 	s.pipe.Match(st.s, matcher.Record{Time: at, Text: text}, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.memory.add(e.ts, key)
+		s.memory.add(e.Time, key)
 		c := &s.status
 		c.Lines++
 		c.Bytes += int64(len(text))
@@ -635,41 +640,41 @@ func (s *Source) minLateness(ts int64) string {
 	return late5m
 }
 
-func (s *Source) stream(a *answer, e *entry) *stream {
+func (s *Source) stream(a *Answer, e *Entry) *stream {
 	meta := 0
-	for _, p := range e.meta {
-		if s.planner.naming.isUseful(p.name, s.plan.wanted) {
+	for _, p := range e.Meta {
+		if s.planner.naming.isUseful(p.Name, s.plan.wanted) {
 			meta++
 		}
 	}
 	if meta == 0 {
-		if st := s.byIndex[e.stream]; st != nil {
+		if st := s.byIndex[e.Stream]; st != nil {
 			return st
 		}
 	}
-	s.metaKey = append(s.metaKey[:0], a.streams[e.stream].key...)
+	s.metaKey = append(s.metaKey[:0], a.Streams[e.Stream].key...)
 	if meta > 0 {
 		s.metaKey = append(s.metaKey, 0) // separates labels and metadata, because no label name has the length 0
-		for _, p := range e.meta {
-			if s.planner.naming.isUseful(p.name, s.plan.wanted) {
+		for _, p := range e.Meta {
+			if s.planner.naming.isUseful(p.Name, s.plan.wanted) {
 				s.metaKey = appendPair(s.metaKey, p)
 			}
 		}
 	}
 	st := s.cachedStream(a, e)
 	if meta == 0 {
-		s.byIndex[e.stream] = st
+		s.byIndex[e.Stream] = st
 	}
 	return st
 }
 
-func (s *Source) cachedStream(a *answer, e *entry) *stream {
+func (s *Source) cachedStream(a *Answer, e *Entry) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if st, ok := s.streams.Get(string(s.metaKey)); ok {
 		return st
 	}
-	labels := s.planner.naming.labels(a.streams[e.stream].labels, e.meta, s.plan.wanted)
+	labels := s.planner.naming.labels(a.Streams[e.Stream].Labels, e.Meta, s.plan.wanted)
 	st := &stream{s: matcher.NewStream(labels, s.options), selfWritten: s.selfWritten(labels)}
 	for _, r := range s.plannedRules.Rules {
 		if s.plannedRules.Reads(r, st.s.Labels(), false) {
@@ -769,12 +774,12 @@ func (s *Source) Status() sources.Status {
 	return st
 }
 
-func (p plan) warning(unfilter bool) string {
+func (p plan) warning(server string, unfilter bool) string {
 	switch {
 	case unfilter:
-		return "Loki refuses the query that reads only what rules can match: all lines of the selector are read; check its version and limits"
+		return server + " refuses the query that reads only what rules can match: all lines of the selector are read; check its version and limits"
 	case p.dropped:
-		return "the texts of the rules do not fit into the queries that Loki accepts: all lines of the selector are read"
+		return "the texts of the rules do not fit into the queries that " + server + " accepts: all lines of the selector are read"
 	case len(p.everyLine) > 0:
 		names := strings.Join(p.everyLine[:min(len(p.everyLine), 5)], ", ")
 		if more := len(p.everyLine) - 5; more > 0 {
@@ -788,7 +793,7 @@ func (p plan) warning(unfilter bool) string {
 // needsOperator reports whether only an operator can remove the cause of a failure.
 func needsOperator(reason string) bool {
 	switch reason {
-	case reasonAuth, reasonRefused, reasonSyntax, reasonQuery, reasonConfig, reasonRedirect:
+	case ReasonAuth, ReasonRefused, ReasonSyntax, ReasonQuery, ReasonConfig, ReasonRedirect:
 		return true
 	}
 	return false
@@ -801,10 +806,10 @@ const (
 	probeBack  = time.Hour // largest age of an entry that proves that a stream exists
 )
 
-// probeEntry queries any entry of the selected streams, until Loki has returned one. Rules
+// probeEntry queries any entry of the selected streams, until the server has returned one. Rules
 // match few lines, so an empty response to their queries does not show whether the streams or
 // the tenant exist.
-func (s *Source) probeEntry(ctx context.Context) *failure {
+func (s *Source) probeEntry(ctx context.Context) *Failure {
 	now := s.cfg.Clock()
 	if s.exist || len(s.plan.queries) == 0 || !s.probed.IsZero() && now.Sub(s.probed) < probeEvery && !now.Before(s.probed) {
 		return nil
@@ -813,14 +818,14 @@ func (s *Source) probeEntry(ctx context.Context) *failure {
 	s.exist = s.streams.Len() > 0
 	s.mu.Unlock()
 	for i := 0; i < len(s.plan.queries) && !s.exist; i++ {
-		var a answer
+		var a Answer
 		selector, _ := cutSelector(s.plan.queries[i])
-		q := query{logql: selector, from: now.Add(-probeBack).UnixNano(), to: now.UnixNano(), limit: 1}
-		if f := s.rangeReader.client.sendQuery(ctx, q, &a); f != nil {
+		q := Query{Text: selector, From: now.Add(-probeBack).UnixNano(), To: now.UnixNano(), Limit: 1}
+		if f := s.rangeReader.client.Query(ctx, q, &a); f != nil {
 			s.rangeReader.failed(f)
 			return f
 		}
-		s.exist = a.count > 0
+		s.exist = a.Count > 0
 	}
 	s.probed = now
 	s.mu.Lock()
@@ -831,8 +836,8 @@ func (s *Source) probeEntry(ctx context.Context) *failure {
 		if s.tenant != "" {
 			tenant = fmt.Sprintf("for tenant %q", s.tenant)
 		}
-		s.status.Idle = fmt.Sprintf("Loki answers %s and has no line of the last %v in any stream that %s and the rules select",
-			tenant, probeBack, s.planner.selector)
+		s.status.Idle = fmt.Sprintf("%s answers %s and has no line of the last %v in any stream that %s and the rules select",
+			s.dialect.Server, tenant, probeBack, s.planner.selector)
 		s.status.IdleReason = sources.IdleNoLogs
 	}
 	return nil

@@ -1,4 +1,4 @@
-package loki
+package rangeread
 
 import (
 	"encoding/binary"

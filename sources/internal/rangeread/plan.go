@@ -1,4 +1,4 @@
-package loki
+package rangeread
 
 import (
 	"cmp"
@@ -18,11 +18,7 @@ import (
 
 // Limits of a query.
 const (
-	// maxQuery is the largest number of bytes of a query. Loki accepts 128 KiB, and before
-	// version 2.9 only 5 KiB.
-	maxQuery    = 64 << 10
 	minQuery    = 1 << 10
-	maxQueries  = 8
 	maxSelected = 4 << 10 // largest number of bytes of the conditions for one label
 	minText     = 3       // smallest number of bytes of a text for which a filter is worthwhile
 	maxText     = 17      // largest number of bytes of a text that is sent
@@ -41,6 +37,7 @@ type plan struct {
 
 // planner creates plans. It is immutable.
 type planner struct {
+	dialect  *Dialect
 	selector rules.Selector
 	naming   labelNames
 }
@@ -99,11 +96,11 @@ func (p planner) makePlan(set *rules.Set, most int, filter bool) plan {
 	}
 	if len(some) > 0 {
 		for _, g := range p.divideGroups(some) {
-			out.queries = append(out.queries, p.filterQueries(g.selectors, removeCovered(shortenTexts(g.texts)), most)...)
+			out.queries = append(out.queries, p.filterQueries(g.selectors, removeCovered(p.shortenTexts(g.texts)), most)...)
 		}
 	}
 	for _, q := range out.queries {
-		if len(q) > most || len(out.queries) > maxQueries {
+		if len(q) > most || len(out.queries) > p.dialect.MaxQueries {
 			out.queries, out.dropped = []string{p.renderQuery(nil, "")}, true
 			break
 		}
@@ -114,19 +111,20 @@ func (p planner) makePlan(set *rules.Set, most int, filter bool) plan {
 
 // filterQueries returns queries for the lines that contain one of the texts, in streams that
 // one of the selectors selects.
-func (p planner) filterQueries(selectors []rules.Selector, texts []text, most int) []string {
+func (p planner) filterQueries(selectors []rules.Selector, texts []Text, most int) []string {
+	d := p.dialect
 	var out, filter []string
 	size := 0
 	flush := func() {
 		if len(filter) > 0 {
-			out = append(out, p.renderQuery(selectors, strings.Join(filter, "|")))
+			out = append(out, p.renderQuery(selectors, d.Open+strings.Join(filter, d.Or)+d.Close))
 		}
 		filter, size = nil, 0
 	}
-	room := most - len(p.renderQuery(selectors, "")) - len(` |~ ""`)
+	room := most - len(p.renderQuery(selectors, d.Open+d.Close))
 	for _, t := range texts {
-		e := textExpr(t)
-		n := len(quotedExpr(t)) - 1 // one more byte for the bar between texts, two bytes less for the quotes
+		e := d.Text(t)
+		n := len(e) + len(d.Or)
 		if size+n > room {
 			flush()
 		}
@@ -147,11 +145,7 @@ func (p planner) renderQuery(selectors []rules.Selector, filter string) string {
 	for _, c := range p.commonConditions(selectors) {
 		parts = append(parts, c.name+"=~"+strconv.Quote(c.expr))
 	}
-	q := "{" + strings.Join(parts, ", ") + "}"
-	if filter != "" {
-		q += " |~ " + strconv.Quote(filter)
-	}
-	return q
+	return "{" + strings.Join(parts, ", ") + "}" + filter
 }
 
 // condition is a regular expression that the value of a stream's label must match.
@@ -172,7 +166,7 @@ func (p planner) commonConditions(selectors []rules.Selector) []condition {
 	}
 	var out []condition
 	for _, name := range slices.Sorted(maps.Keys(exprs)) {
-		at := p.naming.lokiLabel(name)
+		at := p.naming.storedName(name)
 		expr := strings.Join(exprs[name], "|") + "|"
 		if count[name] < len(selectors) || at == "" || len(expr) > maxSelected {
 			continue
@@ -198,23 +192,12 @@ func wantedValues(from rules.Selector) map[string]string {
 	return out
 }
 
-type text = literals.Text
-
-// textExpr returns a regular expression for a text. The group around the text keeps Loki's
-// parser from combining texts with a common prefix. Loki then searches for each text
-// separately, and runs no regular expression.
-func textExpr(t text) string {
-	if t.Fold {
-		return "((?i)" + regexp.QuoteMeta(t.Text) + ")"
-	}
-	return "(" + regexp.QuoteMeta(t.Text) + ")"
-}
-
-func quotedExpr(t text) string { return strconv.Quote(textExpr(t)) }
+// Text is a text that lines must contain. Fold means that the case of letters does not matter.
+type Text = literals.Text
 
 // ruleTexts returns texts for a rule. Every line of this source that the rule can match
 // contains one of them. ok is false if no texts have this property.
-func (p planner) ruleTexts(r *rules.Rule) (out []text, ok bool) {
+func (p planner) ruleTexts(r *rules.Rule) (out []Text, ok bool) {
 	for _, part := range matcher.Texts(r) {
 		if !p.serves(part.From) {
 			continue
@@ -229,15 +212,15 @@ func (p planner) ruleTexts(r *rules.Rule) (out []text, ok bool) {
 			out = append(out, t)
 		}
 		if part.Escaped {
-			out = append(out, text{Text: `\u00`}) // JSON may contain a letter as an escape that begins with \u00
+			out = append(out, Text{Text: `\u00`}) // JSON may contain a letter as an escape that begins with \u00
 		}
 	}
 	// The matcher removes NUL bytes before it searches for texts, so lines with NUL bytes must
 	// be requested too.
-	return append(out, text{Text: "\x00"}), len(out) > 0
+	return append(out, Text{Text: "\x00"}), len(out) > 0
 }
 
-// longestReadable returns the longest part of s without bytes that Loki replaces in its JSON
+// longestReadable returns the longest part of s without bytes that the server replaces in its JSON
 // response.
 func longestReadable(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsRune(s, utf8.RuneError) {
@@ -256,18 +239,18 @@ func longestReadable(s string) string {
 // texts contain too. Unshortened, the texts of all rules would add tens of kilobytes to each
 // query. The parts have maxText bytes, because much shorter parts would select many more
 // lines.
-func shortenTexts(texts []text) []text {
-	count := map[text]int{}
+func (p planner) shortenTexts(texts []Text) []Text {
+	count := map[Text]int{}
 	for _, t := range texts {
 		for part := range textParts(t) {
 			count[part]++
 		}
 	}
-	out := make([]text, 0, len(texts))
+	out := make([]Text, 0, len(texts))
 	for _, t := range texts {
 		best := t
 		for part := range textParts(t) {
-			if count[part] > count[best] || count[part] == count[best] && len(quotedExpr(part)) < len(quotedExpr(best)) {
+			if count[part] > count[best] || count[part] == count[best] && len(p.dialect.Text(part)) < len(p.dialect.Text(best)) {
 				best = part
 			}
 		}
@@ -277,13 +260,13 @@ func shortenTexts(texts []text) []text {
 }
 
 // textParts yields the parts of a long ASCII text that are maxText bytes long.
-func textParts(t text) iter.Seq[text] {
-	return func(yield func(text) bool) {
+func textParts(t Text) iter.Seq[Text] {
+	return func(yield func(Text) bool) {
 		if strings.ContainsFunc(t.Text, func(r rune) bool { return r >= utf8.RuneSelf }) {
 			return
 		}
 		for i := 0; i+maxText <= len(t.Text); i++ {
-			if !yield(text{Text: t.Text[i : i+maxText], Fold: t.Fold}) {
+			if !yield(Text{Text: t.Text[i : i+maxText], Fold: t.Fold}) {
 				return
 			}
 		}
@@ -291,14 +274,14 @@ func textParts(t text) iter.Seq[text] {
 }
 
 // removeCovered sorts the texts and omits those that contain another text.
-func removeCovered(texts []text) []text {
-	slices.SortStableFunc(texts, func(a, b text) int { return cmp.Or(cmp.Compare(len(a.Text), len(b.Text)), cmp.Compare(a.Text, b.Text)) })
+func removeCovered(texts []Text) []Text {
+	slices.SortStableFunc(texts, func(a, b Text) int { return cmp.Or(cmp.Compare(len(a.Text), len(b.Text)), cmp.Compare(a.Text, b.Text)) })
 	return literals.DropContained(texts)
 }
 
 const (
-	// manyTexts is the number of texts from which on one query is more expensive for Loki than
-	// two queries with fewer texts. Loki searches each line for one text after the other,
+	// manyTexts is the number of texts from which on one query is more expensive for the server than
+	// two queries with fewer texts. Loki for example searches each line for one text after the other,
 	// which takes about 50 ns per text.
 	manyTexts = 400
 	maxGroups = 5 // largest number of queries into which the texts are divided
@@ -308,7 +291,7 @@ const (
 // texts, in streams that one of the selectors selects.
 type group struct {
 	selectors []rules.Selector
-	texts     []text
+	texts     []Text
 }
 
 func (g *group) add(other group) {
@@ -317,7 +300,7 @@ func (g *group) add(other group) {
 
 // divideGroups divides the lines that rules need among as few queries as possible. wanted has
 // one group for each rule. If there are many texts, some rules get their own queries, namely
-// those that state a value of the most common label. Loki then searches other streams only for
+// those that state a value of the most common label. The server then searches other streams only for
 // the few texts of the other rules.
 func (p planner) divideGroups(wanted []group) []group {
 	var all, rest group
@@ -359,7 +342,7 @@ func (p planner) commonLabel(wanted []group) string {
 	count := map[string]int{}
 	for _, g := range wanted {
 		for name := range wantedValues(g.selectors[0]) {
-			if p.naming.lokiLabel(name) != "" && wantsLabel(g, name) {
+			if p.naming.storedName(name) != "" && wantsLabel(g, name) {
 				count[name]++
 			}
 		}
