@@ -26,7 +26,7 @@ type Kind struct {
 	// Single means that the file can have only one component of this kind. Otherwise the file has a list.
 	Single bool
 	// Logs marks sources that read logs. Such a source is suspicious if it has never had a line, because every log has
-	// lines. It is not set for Loki, whose source checks itself whether its streams have lines.
+	// lines. It is not set for Loki and VictoriaLogs, whose sources check themselves whether their streams have lines.
 	Logs bool
 	// Lines marks sources that do not read logs but are also suspicious if they have never had a line.
 	Lines bool

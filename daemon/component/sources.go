@@ -14,6 +14,7 @@ import (
 	"crowsnest/sources/objects"
 	"crowsnest/sources/otlp"
 	"crowsnest/sources/stdin"
+	"crowsnest/sources/victorialogs"
 )
 
 // Sources returns the kinds of sources.
@@ -99,24 +100,14 @@ func componentLabels(own map[string]string, component string) Labels {
 }
 
 func otherSources() []Kind {
-	queried := sourceKind(Kind{
-		Key: "loki", Help: "Streams in Loki; only lines that a rule may match are queried.", Filtered: true,
-		Losses: explainLosses("outage", "ties", "too_large", "unreadable"),
-	}, func(c *loki.Config) []Labels {
-		return []Labels{{Any: true, Ignored: c.IgnoreLabels}}
-	}, func(c loki.Config, p Part, o SourceOptions) (out []sources.Source) {
-		c.Name, c.Clock, c.LookBack = p.Name, o.Clock, cmp.Or(c.LookBack, o.LookBack)
-		c.SelfNamespace, c.SelfPod = o.Namespace, o.Pod
-		for _, s := range loki.New(c) { // one source for each tenant
-			out = append(out, s)
+	byTenant := func(k Kind) Kind {
+		k.Names = func(p Part) (out []string) {
+			for _, s := range p.Kind.Sources(p, SourceOptions{}) {
+				out = append(out, s.Name())
+			}
+			return out
 		}
-		return out
-	})
-	queried.Names = func(p Part) (out []string) {
-		for _, s := range p.Kind.Sources(p, SourceOptions{}) {
-			out = append(out, s.Name())
-		}
-		return out
+		return k
 	}
 	return []Kind{
 		sourceKind(Kind{
@@ -138,7 +129,26 @@ func otherSources() []Kind {
 				c.Name, c.Clock, c.Reader = p.Name, o.Clock, o.Stdin
 				return []sources.Source{stdin.New(c)}
 			}),
-		queried,
+		byTenant(sourceKind(Kind{
+			Key: "loki", Help: "Streams in Loki; only lines that a rule may match are queried.", Filtered: true,
+			Losses: explainLosses("outage", "ties", "too_large", "unreadable"),
+		}, func(c *loki.Config) []Labels {
+			return []Labels{{Any: true, Ignored: c.IgnoreLabels}}
+		}, func(c loki.Config, p Part, o SourceOptions) []sources.Source {
+			c.Name, c.Clock, c.LookBack = p.Name, o.Clock, cmp.Or(c.LookBack, o.LookBack)
+			c.SelfNamespace, c.SelfPod = o.Namespace, o.Pod
+			return ofTenants(loki.New(c))
+		})),
+		byTenant(sourceKind(Kind{
+			Key: "victorialogs", Help: "Streams in VictoriaLogs; only lines that a rule may match are queried, unless fields is set.", Filtered: true,
+			Losses: explainLosses("outage", "ties", "too_large", "unreadable"),
+		}, func(c *victorialogs.Config) []Labels {
+			return []Labels{{Any: true, Ignored: c.IgnoreLabels}}
+		}, func(c victorialogs.Config, p Part, o SourceOptions) []sources.Source {
+			c.Name, c.Clock, c.LookBack = p.Name, o.Clock, cmp.Or(c.LookBack, o.LookBack)
+			c.SelfNamespace, c.SelfPod = o.Namespace, o.Pod
+			return ofTenants(victorialogs.New(c))
+		})),
 		sourceKind(Kind{
 			Key: "otlp", Help: "Log records that OpenTelemetry collectors send, by OTLP over HTTP.", Single: true,
 			Losses: explainLosses("refused"),
@@ -159,4 +169,11 @@ func otherSources() []Kind {
 			return []sources.Source{server.New(c)}
 		}),
 	}
+}
+
+func ofTenants[S sources.Source](all []S) (out []sources.Source) {
+	for _, s := range all {
+		out = append(out, s)
+	}
+	return out
 }

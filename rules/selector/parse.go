@@ -19,14 +19,19 @@ const selectorExample = `write it like {namespace="capi-system", container=~"man
 // name, one of =, !=, =~ and !~, and a value in double quotes or backticks. A comma may follow the last matcher. As in
 // LogQL, at least one matcher must not match the empty value. Otherwise the selector would select streams only by
 // labels that they lack. An error is a *expr.SyntaxError.
-func Parse(s string) (Selector, error) {
+func Parse(s string) (Selector, error) { return parse(s, "") }
+
+// ParseFields is Parse for a selector with names of fields, which may also contain dots, slashes and hyphens.
+func ParseFields(s string) (Selector, error) { return parse(s, "./-") }
+
+func parse(s, inNames string) (Selector, error) {
 	switch {
 	case len(s) > maxSelector:
 		return Selector{}, expr.Errorf(maxSelector, "split the rule in two", "the selector is longer than %d bytes", maxSelector)
 	case !utf8.ValidString(s):
 		return Selector{}, expr.Errorf(expr.InvalidAt(s), "save the file as UTF-8", "the selector is not valid UTF-8")
 	}
-	p := &parser{in: s}
+	p := &parser{in: s, inNames: inNames}
 	matchers, err := p.parse()
 	if err != nil {
 		return Selector{}, err
@@ -37,8 +42,9 @@ func Parse(s string) (Selector, error) {
 }
 
 type parser struct {
-	in  string
-	pos int
+	in      string
+	pos     int
+	inNames string // bytes that names may contain after the first one, besides those of labels
 }
 
 func (p *parser) parse() ([]Matcher, error) {
@@ -140,7 +146,7 @@ func (p *parser) parseMatcher() (Matcher, error) {
 
 func (p *parser) parseName() (string, error) {
 	start := p.pos
-	for p.pos < len(p.in) && isNameByte(p.in[p.pos], p.pos > start) {
+	for p.pos < len(p.in) && (isNameByte(p.in[p.pos], p.pos > start) || p.pos > start && strings.IndexByte(p.inNames, p.in[p.pos]) >= 0) {
 		p.pos++
 	}
 	name := p.in[start:p.pos]

@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,28 +61,7 @@ func (c client) ListStreams(ctx context.Context, selector string, t int64, most 
 	if err := json.Unmarshal(body, &said); err != nil {
 		return nil, &rangeread.Failure{Reason: rangeread.ReasonMalformed, Err: fmt.Errorf("this is not a list of streams from Loki: %w", err)}
 	}
-	return exactSelectors(said.Data[:min(most, len(said.Data))]), nil
-}
-
-// exactSelectors returns one selector for each stream, which matches only this stream. A
-// selector also requires the absence of labels, because another stream may have the same
-// labels and more.
-func exactSelectors(streams []map[string]string) []string {
-	names := map[string]bool{}
-	for _, labels := range streams {
-		for name := range labels {
-			names[name] = true
-		}
-	}
-	var out []string
-	for _, labels := range streams {
-		var parts []string
-		for _, name := range slices.Sorted(maps.Keys(names)) {
-			parts = append(parts, name+"="+strconv.Quote(labels[name]))
-		}
-		out = append(out, "{"+strings.Join(parts, ", ")+"}")
-	}
-	return out
+	return rangeread.ExactSelectors(said.Data[:min(most, len(said.Data))]), nil
 }
 
 // refine adds the reason of a response with an error.

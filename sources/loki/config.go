@@ -8,17 +8,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
+
 	"crowsnest/httpconfig"
 	"crowsnest/internal/lazyre"
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/rules/selector"
 	"crowsnest/sources/internal/rangeread"
 )
 
 // dialect describes Loki.
 var dialect = &rangeread.Dialect{
 	Key: "loki", Server: "Loki", Address: "http://loki-gateway:3100", API: "/loki/api",
-	Client: newClient, CheckTenant: checkTenant,
+	Client: newClient, CheckTenant: checkTenant, ParseSelector: selector.Parse,
+	IsName: model.LegacyValidation.IsValidLabelName, Names: "letters, digits and _, as Loki does (dots become _)",
 	Text: filterText, Open: ` |~ "`, Or: "|", Close: `"`,
 	// Loki accepts queries of 128 KiB, and before version 2.9 only of 5 KiB.
 	MaxQuery: 64 << 10, MaxQueries: 8,

@@ -132,7 +132,7 @@ func TestChartRefuses(t *testing.T) {
 		{"{aggregator: {config: {source: {}}}}", "additional properties 'source' not allowed"},
 		{"{aggregator: {config: {sinks: {alertmanager: {url: http://a}}}}}", "additional properties 'url' not allowed"},
 		{"{global: {blind_after: 1m}}", "invalid propertyName 'blind_after'"},
-		{"{mode: agent}", "value must be one of 'agents', 'kubernetes', 'loki', 'otlp'"},
+		{"{mode: agent}", "value must be one of 'agents', 'kubernetes', 'loki', 'victorialogs', 'otlp'"},
 		{"{cluster: ''}", "cluster is empty: set it to the name of this cluster"},
 		{"{alertmanager: {urls: []}}", "alertmanager.urls is empty: list the address of every Alertmanager"},
 		{"{alertmanager: {urls: ['alertmanager:9093']}}", "'/alertmanager/urls/0': 'alertmanager:9093' does not match pattern"},

@@ -107,9 +107,10 @@ type Line struct{ Pod, Text string }
 // Writer pushes lines of twenty streams, app="a" and pod="p0" to "p19", until
 // Loki has accepted them. It is not safe for concurrent use.
 type Writer struct {
-	URL    string
-	Tenant string // "": none
-	Rate   int    // lines per second
+	URL string
+	// Tenant is "" for none. A tenant of VictoriaLogs has a colon, as in "1:2".
+	Tenant string
+	Rate   int // lines per second
 	// Bad is how many of a hundred lines contain "bad"; the others contain
 	// "good".
 	Bad int
@@ -212,7 +213,10 @@ func (w *Writer) try(ctx context.Context, body []byte) (done bool, err error) {
 		return false, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	if w.Tenant != "" {
+	if account, project, colon := strings.Cut(w.Tenant, ":"); colon {
+		req.Header.Set("AccountID", account)
+		req.Header.Set("ProjectID", project)
+	} else if w.Tenant != "" {
 		req.Header.Set("X-Scope-OrgID", w.Tenant)
 	}
 	resp, err := w.client.Do(req)

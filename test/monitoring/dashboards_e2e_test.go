@@ -48,12 +48,14 @@ func TestE2EQueries(t *testing.T) {
 	config := lab.Kubeconfig("", kubelab.Admin)
 	am := servers.Alertmanager(t, servers.AlertmanagerOptions{})
 	loki := servers.Loki(t, servers.LokiOptions{})
+	victorialogs := servers.VictoriaLogs(t)
 	journal := journald.Start(t, journald.Options{})
 	var more strings.Builder
 	for _, kind := range []string{"kubernetes", "objects", "events"} {
 		fmt.Fprintf(&more, "  %s: {kubeconfig: %q}\n", kind, config)
 	}
 	fmt.Fprintf(&more, "  journal: {dirs: [%q]}\n  loki: {url: %q, selector: '{namespace=~\".+\"}'}\n", journal.Dir, loki.URL)
+	fmt.Fprintf(&more, "  victorialogs: {url: %q, selector: '{namespace=~\".+\"}'}\n", victorialogs.URL)
 	s := start(t, am.URL, more.String())
 	rules, err := filepath.Abs(rulesFile)
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-// Package servers starts real servers for tests, on loopback: Loki, Alertmanager and
+// Package servers starts real servers for tests, on loopback: Loki, VictoriaLogs, Alertmanager and
 // Prometheus. `make e2e-servers` builds their programs once. A test whose program is
 // missing is skipped and logs that, or fails if the environment variable
 // CROWSNEST_SERVERS is "required".

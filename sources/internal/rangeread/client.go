@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -19,7 +20,7 @@ import (
 const (
 	maxBody     = 8 << 20  // largest number of bytes of a response, unless Config.MaxBody is set
 	maxKeptBody = 2 << 20  // largest buffer that is kept for the next response, in bytes
-	maxRefusal  = 16 << 10 // number of bytes of an error response that are read
+	maxRefusal  = 64 << 10 // number of bytes of an error response that are read
 	maxWords    = 300      // number of bytes of an error response that are shown
 	maxURL      = 2 << 10  // largest number of bytes of a URL; longer requests use POST
 	maxWait     = time.Minute
@@ -46,8 +47,32 @@ type Client interface {
 	Close()
 }
 
+// ExactSelectors returns one selector for each stream, which matches only this stream. A
+// selector also requires the absence of labels, because another stream may have the same
+// labels and more.
+func ExactSelectors(streams []map[string]string) []string {
+	names := map[string]bool{}
+	for _, labels := range streams {
+		for name := range labels {
+			names[name] = true
+		}
+	}
+	var out []string
+	for _, labels := range streams {
+		var parts []string
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			parts = append(parts, name+"="+strconv.Quote(labels[name]))
+		}
+		out = append(out, "{"+strings.Join(parts, ", ")+"}")
+	}
+	return out
+}
+
 // HTTP sends requests to one server. It is not safe for concurrent use.
 type HTTP struct {
+	// NeedsEnd means that the text of a response does not show whether it is complete.
+	NeedsEnd bool
+
 	base    string
 	timeout time.Duration
 	maxBody int
@@ -98,6 +123,9 @@ func (c *HTTP) Get(ctx context.Context, path string, values url.Values, body *[]
 			c.refine(f, resp.StatusCode, string(said))
 		}
 		return f
+	}
+	if c.NeedsEnd && resp.ContentLength < 0 && resp.ProtoMajor == 1 && !slices.Contains(resp.TransferEncoding, "chunked") {
+		return &Failure{Reason: ReasonMalformed, Err: errors.New("the response does not show where it ends; let the proxy in front of the server use HTTP/1.1")}
 	}
 	if enc := resp.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return &Failure{Reason: ReasonMalformed, Err: fmt.Errorf("the response is compressed (%s), which the request did not allow", shortenMessage(enc))}

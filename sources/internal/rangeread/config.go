@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"crowsnest/httpconfig"
-	"crowsnest/rules/selector"
+	"crowsnest/rules"
 )
 
 // Dialect describes a kind of server. A query begins with a selector of streams in braces, as in
@@ -35,6 +35,14 @@ type Dialect struct {
 	Open, Or, Close string
 	MaxQuery        int // largest number of bytes of a query
 	MaxQueries      int // largest number of queries that read what rules can match
+	// ParseSelector parses the configured selector.
+	ParseSelector func(s string) (rules.Selector, error)
+	// IsName reports whether a label in the server can have a name, and Names says what such
+	// names consist of.
+	IsName func(name string) bool
+	Names  string
+	// ReadsAll means that queries have no filter, and every line of the streams is read.
+	ReadsAll bool
 	// CachesNothingFound means that the server may answer a repeated query from a cache of times
 	// without entries. Queries then differ by a comment.
 	CachesNothingFound bool
@@ -108,9 +116,9 @@ func (c Config) withDefaults(d *Dialect) Config {
 // Check returns all errors of the configuration, each with advice. It does no I/O.
 func (c Config) Check(kind *Dialect) error {
 	d := c.withDefaults(kind)
-	_, selectorError := selector.Parse(c.Selector) // it refuses selectors that require no label, as Loki does
+	_, selectorError := kind.ParseSelector(c.Selector) // it refuses selectors that require no label, as Loki does
 	errs := []error{
-		kind.checkURL(c.URL), prefixed("selector", selectorError), c.checkTenants(kind), c.checkLabels(),
+		kind.checkURL(c.URL), prefixed("selector", selectorError), c.checkTenants(kind), c.checkLabels(kind),
 		inRange("look_back", c.LookBack, 0, maxBehind),
 		inRange("lateness", d.Lateness, time.Second, time.Hour),
 		inRange("fast_interval", d.FastInterval, 100*time.Millisecond, 20*time.Second),
@@ -173,22 +181,22 @@ func (c Config) checkTenants(d *Dialect) error {
 	return errors.Join(errs...)
 }
 
-func (c Config) checkLabels() error {
+func (c Config) checkLabels(d *Dialect) error {
 	var errs []error
 	for _, from := range slices.Sorted(maps.Keys(c.Labels)) {
 		to := c.Labels[from]
-		for _, name := range []string{from, to} {
-			if !model.LegacyValidation.IsValidLabelName(name) {
-				errs = append(errs, fmt.Errorf("labels: %q is not a label name; use letters, digits and _, as Loki does (dots become _)", name))
-			}
-		}
-		if to == tenantLabel && len(c.Tenants) > 1 {
+		switch {
+		case !d.IsName(from):
+			errs = append(errs, fmt.Errorf("labels: %q is not a label name; use %s", from, d.Names))
+		case !model.LegacyValidation.IsValidLabelName(to):
+			errs = append(errs, fmt.Errorf("labels: %q is not a label name; use letters, digits and _", to))
+		case to == tenantLabel && len(c.Tenants) > 1:
 			errs = append(errs, fmt.Errorf("labels: %s is the label of the tenant; use another name for %s", tenantLabel, from))
 		}
 	}
 	for _, name := range c.IgnoreLabels {
-		if !model.LegacyValidation.IsValidLabelName(name) {
-			errs = append(errs, fmt.Errorf("ignore_labels: %q is not a label name; use letters, digits and _", name))
+		if !d.IsName(name) {
+			errs = append(errs, fmt.Errorf("ignore_labels: %q is not a label name; use %s", name, d.Names))
 		}
 	}
 	return errors.Join(errs...)

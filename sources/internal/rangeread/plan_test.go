@@ -27,7 +27,7 @@ var lokiLike = &Dialect{
 		}
 		return strings.Trim(strconv.Quote("("+expr+")"), `"`)
 	},
-	Open: ` |~ "`, Or: "|", Close: `"`, MaxQuery: 64 << 10, MaxQueries: 8,
+	Open: ` |~ "`, Or: "|", Close: `"`, MaxQuery: 64 << 10, MaxQueries: 8, ParseSelector: selector.Parse,
 }
 
 // pack builds the rules of a pack.

@@ -67,7 +67,7 @@ func readTenant(ctx context.Context, src *Source, rg Range, give func(*matcher.S
 	if src.plannedRules == nil {
 		src.plannedRules = &rules.Set{}
 	}
-	src.plan = src.planner.makePlan(src.plannedRules, src.maxQuery, rg.Rules != nil)
+	src.plan = src.planner.makePlan(src.plannedRules, src.maxQuery, rg.Rules != nil && !src.dialect.ReadsAll)
 	if rg.Rules != nil && len(src.plan.queries) == 0 {
 		return nil // no rule can match a line of this server
 	}

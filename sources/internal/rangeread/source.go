@@ -20,7 +20,6 @@ import (
 	"crowsnest/internal/pause"
 	"crowsnest/matcher"
 	"crowsnest/rules"
-	"crowsnest/rules/selector"
 	"crowsnest/sources"
 )
 
@@ -130,7 +129,7 @@ func sourceName(cfg Config, tenant string) string {
 }
 
 func newSource(d *Dialect, cfg Config, name, tenant string) *Source {
-	sel, _ := selector.Parse(cfg.Selector) // Validate reports the error
+	sel, _ := d.ParseSelector(cfg.Selector) // Validate reports the error
 	s := &Source{
 		dialect: d, cfg: cfg, name: name, tenant: tenant, options: matcher.StreamOptions{Format: matcher.FormatText, OfPods: true}, maxQuery: d.MaxQuery,
 		planner:     planner{dialect: d, selector: sel, naming: newNaming(cfg, tenant)},
@@ -161,7 +160,7 @@ func (s *Source) Name() string { return s.name }
 // Serves returns a function like Source.Serves for a configuration. cfg must be valid.
 func Serves(d *Dialect, cfg Config) func(rules.Selector) bool {
 	cfg = cfg.withDefaults(d)
-	sel, _ := selector.Parse(cfg.Selector) // Validate reports the error
+	sel, _ := d.ParseSelector(cfg.Selector) // Validate reports the error
 	return planner{dialect: d, selector: sel, naming: newNaming(cfg, "")}.serves
 }
 
@@ -254,7 +253,7 @@ func (s *Source) updatePlan() {
 // may lack lines that the new rules need.
 func (s *Source) makePlan(set *rules.Set) {
 	old, had := s.plan, s.plannedRules != nil
-	s.plannedRules, s.plan = set, s.planner.makePlan(set, s.maxQuery-uncachedRoom, !s.unfilter)
+	s.plannedRules, s.plan = set, s.planner.makePlan(set, s.maxQuery-uncachedRoom, !s.unfilter && !s.dialect.ReadsAll)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.streams.Purge()

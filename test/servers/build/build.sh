@@ -38,6 +38,7 @@ build etcd           etcd           go.etcd.io/etcd/server/v3
 build registry       registry       github.com/distribution/distribution/v3/cmd/registry
 build otel-collector collector      .
 build loki           loki           github.com/grafana/loki/v3/cmd/loki
+build victoria-logs  victorialogs   github.com/VictoriaMetrics/VictoriaLogs/app/victoria-logs
 # Clients compare the version of the API server with what they need.
 kube=$(sed -n 's/^\tk8s.io\/kubernetes v\([0-9.]*\).*/\1/p' kube-apiserver/go.mod)
 IFS=. read -r major minor _ <<<"$kube"

@@ -96,6 +96,16 @@ sources:
   loki:
     url: {{ .Values.loki.url }}
     selector: {{ quote .Values.loki.selector }}
+  {{- else if eq .Values.mode "victorialogs" }}
+  victorialogs:
+    url: {{ .Values.victorialogs.url }}
+    selector: {{ quote .Values.victorialogs.selector }}
+    {{- with .Values.victorialogs.labels }}
+    labels: {{ toJson . }}
+    {{- end }}
+    {{- with .Values.victorialogs.fields }}
+    fields: {{ toJson . }}
+    {{- end }}
   {{- end }}
   {{- if include "crowsnest.otlp" . }}
   otlp:
