@@ -15,7 +15,7 @@ import (
 // Defaults of Config.
 const (
 	defaultListen      = ":4318"
-	defaultMaxBody     = 16
+	defaultMaxBody     = 8
 	defaultMaxRate     = 32
 	defaultMaxSenders  = 500
 	defaultLateness    = time.Minute
@@ -52,7 +52,7 @@ type Config struct {
 	// labels.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 	// MaxBody is the largest size of a request in MiB, after decompression. A larger request is
-	// refused, and the collector drops it. Default 16.
+	// refused, and the collector drops it. Default 8.
 	MaxBody int `yaml:"max_body_mib" bounds:"0,256"`
 	// MaxRate is the largest rate of all requests in MiB per second, after decompression.
 	// Collectors that exceed it have to send again. Default 32.
