@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	commonconfig "github.com/prometheus/common/config"
 	"github.com/spf13/cobra"
 
 	"crowsnest/cli/internal/show"
@@ -73,19 +74,24 @@ func (c *cli) alertTest(ctx context.Context, f alertTestFlags, name string) erro
 	now := time.Now()
 	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
 	failed := 0
+	var lookups []error
 	for _, am := range receivers {
 		alert := testAlert(rule, config.MergeLabels(am.ExternalLabels, own), now, f.lasts)
 		body, err := json.Marshal([]postedAlert{alert})
 		if err != nil {
 			return err
 		}
-		for _, url := range am.URLs {
-			answer, err := postAlert(ctx, am, url, body)
+		targets, err := am.Targets(ctx)
+		if err != nil {
+			lookups = append(lookups, err)
+		}
+		for _, t := range targets {
+			answer, err := postAlert(ctx, am, t, body)
 			if err != nil {
 				failed++
 				answer = err.Error()
 			}
-			fmt.Fprintf(w, "%s\t%s\n", url, answer)
+			fmt.Fprintf(w, "%s\t%s\n", t.Name, answer)
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -93,6 +99,9 @@ func (c *cli) alertTest(ctx context.Context, f alertTestFlags, name string) erro
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d Alertmanagers did not accept the alert", failed)
+	}
+	if len(lookups) > 0 {
+		return fmt.Errorf("look up Alertmanagers: %w", errors.Join(lookups...))
 	}
 	return nil
 }
@@ -170,15 +179,15 @@ func sampleAlert(r *rules.Rule) map[string]string {
 	return nil
 }
 
-func postAlert(ctx context.Context, am alertmanager.Config, base string, body []byte) (string, error) {
+func postAlert(ctx context.Context, am alertmanager.Config, to alertmanager.Target, body []byte) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(am.Timeout, 10*time.Second))
 	defer cancel()
-	client, err := am.HTTP.NewClient("crowsnest")
+	client, err := am.HTTP.NewClient("crowsnest", commonconfig.WithDialContextFunc(to.DialContext))
 	if err != nil {
 		return "", err
 	}
 	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(base, "/")+"/api/v2/alerts", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(to.URL, "/")+"/api/v2/alerts", bytes.NewReader(body))
 	if err != nil {
 		return "", err
 	}

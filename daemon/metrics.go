@@ -34,7 +34,7 @@ func (d *Daemon) registerMetrics(reg *prometheus.Registry) error {
 		d.ownMetrics(agent),
 		ruleMetrics(func() loadedRules { return loadedRules{d.rulesView(), d.stats().Rules, agent} }),
 		sources.Metrics(d.sourceStatus, agent),
-		sinks.Metrics(d.endpointStatus, agent),
+		sinks.Metrics(d.endpointStatus, agent), sinks.DiscoveryMetrics(d.discoveryStatus),
 	}
 	if d.pair != nil {
 		all = append(all, d.pair.metrics())
@@ -78,6 +78,17 @@ func (d *Daemon) endpointStatus() []sinks.EndpointStatus {
 	}
 	for _, s := range d.receivers {
 		out = append(out, s.Status()...)
+	}
+	return out
+}
+
+func (d *Daemon) discoveryStatus() []sinks.DiscoveryStatus {
+	var out []sinks.DiscoveryStatus
+	if d.pair.standsBy() {
+		return nil
+	}
+	for _, am := range d.alertmanagers() {
+		out = append(out, am.Discoveries()...)
 	}
 	return out
 }

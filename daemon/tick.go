@@ -60,7 +60,7 @@ func (d *Daemon) updateMonitor(now time.Time, seen *changeLog) {
 		Quarantined: d.quarantineCostly(now), Evictions: d.engine.Evictions(), UnreadRules: d.engine.UnreadRules(),
 		Trusted: d.pipe.Rules().Namespaces, MismatchedRules: d.agentsBehind(), Agents: map[string]server.Stats{}, Unsaved: d.saver.unsavedSince(),
 		Unanswered: d.pipe.concluder.aggregatorState().unanswered, Upstream: d.pipe.concluder.alerts(now), NoStandbySince: d.pair.aloneSince(),
-		Unverified: d.unverifiedRules(),
+		Unverified: d.unverifiedRules(), Discoveries: d.discoveryStatus(),
 	}
 	for _, a := range d.agentSources() {
 		st.Agents[a.Name()] = a.Stats()

@@ -191,6 +191,9 @@ func (d *Daemon) statusView() web.Status {
 		Start: d.start, Config: d.cfg.Load().FormatEffective(), Flags: d.opt.Flags, Reload: d.outcome.Load().status,
 		SavedAt: saved, SaveErrors: errs, Storage: d.saver.dir, ExternalURL: d.cfg.Load().Global.ExternalURL,
 	}
+	for _, x := range d.discoveryStatus() {
+		st.Discoveries = append(st.Discoveries, web.Discovery(x))
+	}
 	st.Pair, st.Coverage = d.pair.view(), d.self.Coverage()
 	d.setReadiness(&st)
 	return st

@@ -17,3 +17,14 @@ func Metrics(status func() []EndpointStatus, sparse bool) metric.Collector {
 		metric.Gauge("notification_endpoint_up", "Whether the last delivery to the receiver succeeded.", func(s EndpointStatus) bool { return s.Up }),
 	)
 }
+
+// DiscoveryMetrics returns the metrics of lookups that find receivers.
+func DiscoveryMetrics(status func() []DiscoveryStatus) metric.Collector {
+	name := func(s DiscoveryStatus) []string { return []string{s.Sink, s.Discovery} }
+	return metric.NewEach(status, []string{"sink", "discovery"}, name,
+		metric.Gauge("notification_discovery_up", "Whether the last lookup found receivers; after a failure those that were found last stay.",
+			func(s DiscoveryStatus) bool { return s.Up }),
+		metric.Counter("notification_discovery_failures_total", "Lookups of receivers that failed or found none.", func(s DiscoveryStatus) int64 { return s.Failures }),
+		metric.Gauge("notification_discovery_targets", "Receivers that the last successful lookup found.", func(s DiscoveryStatus) int { return s.Targets }),
+	)
+}

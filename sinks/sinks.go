@@ -4,6 +4,7 @@ package sinks
 
 import (
 	"context"
+	"time"
 
 	"crowsnest/episodes"
 )
@@ -25,6 +26,19 @@ type Receiver interface {
 	Run(ctx context.Context) error
 	// Status returns the states for the API and the metrics. It is safe for concurrent use.
 	Status() []EndpointStatus
+}
+
+// DiscoveryStatus is the state of a lookup that finds receivers.
+type DiscoveryStatus struct {
+	Sink      string
+	Discovery string // DNS name with the type of its records, or pattern of files
+	Up        bool   // whether the last lookup found receivers
+	Error     string // error of the last lookup; empty if it succeeded or there was none yet
+	Targets   int    // number of receivers that the last successful lookup found
+	Failures  int64
+	// FailingSince is the time of the first of the last consecutive failures. It is zero if the
+	// last lookup succeeded.
+	FailingSince time.Time
 }
 
 // EndpointStatus is the state of one receiver.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"crowsnest/episodes"
 	"crowsnest/internal/times"
 )
 
@@ -75,4 +76,30 @@ func (s *State) owedElsewhere(e *slot) bool {
 	return s.anyPeerSlot(e, func(p *State, o *slot) bool {
 		return o.known && o.isOver() && o.endedAt.IsZero() && !o.dropped && (!o.isDisplaced() || p.cfg.Resend == 0)
 	})
+}
+
+// Episodes returns the newest episode of each fingerprint whose messages s still sends or
+// repeats.
+func (s *State) Episodes() []episodes.Episode {
+	var out []episodes.Episode
+	for _, e := range s.slots {
+		if e.known && !e.dropped {
+			out = append(out, e.ep)
+		}
+	}
+	return out
+}
+
+// TakeOver makes s send the ends that it left to gone (see Restarted), because the endpoint of
+// gone no longer exists. People may not have been notified of these ends. If they were, the
+// members of the cluster know it, and another end does no harm.
+func (s *State) TakeOver(gone *State) {
+	for fp, o := range gone.slots {
+		e := s.slots[fp]
+		if e == nil || !e.known || !e.dropped || o.dropped || !o.isOver() || !o.ep.StartsAt.Equal(e.ep.StartsAt) {
+			continue
+		}
+		e.acceptedAt, e.lastFiringAt, e.endedAt, e.sentAt, e.dropped = o.acceptedAt, time.Time{}, time.Time{}, time.Time{}, false
+		s.findSlot(fp) // unparks the slot
+	}
 }

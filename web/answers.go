@@ -52,6 +52,8 @@ type Groups struct {
 type SourceList struct {
 	Sources   []Source   `json:"sources"`
 	Endpoints []Endpoint `json:"endpoints"`
+	// Discoveries are the lookups that find receivers.
+	Discoveries []Discovery `json:"discoveries,omitempty"`
 }
 
 // RulePack is a pack with a rule, as a starting point.

@@ -60,7 +60,7 @@ func (s *Server) routeAPI(mux *router) {
 	handle("unknown", func(*http.Request) (any, *apiError) { return s.view.Unknown(), nil })
 	handle("unknown/{fingerprint}/rule", s.apiUnknownRule)
 	handle("sources", func(*http.Request) (any, *apiError) {
-		return SourceList{notNil(s.listSources()), notNil(s.listEndpoints())}, nil
+		return SourceList{notNil(s.listSources()), notNil(s.listEndpoints()), s.view.Status().Discoveries}, nil
 	})
 	status := func(path string, data func() any) {
 		mux.HandleFunc(v1+"status/"+path, func(w http.ResponseWriter, _ *http.Request) { writeData(w, data()) })

@@ -104,6 +104,11 @@ func (s *Server) renderPage(w http.ResponseWriter, name string, code int, data p
 	for _, text := range status.Absent {
 		data.Troubles = append(data.Troubles, text+": alerts may be missing")
 	}
+	for _, d := range status.Discoveries {
+		if !d.FailingSince.IsZero() {
+			data.Troubles = append(data.Troubles, fmt.Sprintf("%s cannot look up %s: %s. The %d that it found last stay", d.Sink, d.Discovery, d.Error, d.Targets))
+		}
+	}
 	data.Troubles = append(data.Troubles, s.downReceivers(data.Now)...)
 	for i := range data.Troubles {
 		data.Troubles[i] = tameText(data.Troubles[i])

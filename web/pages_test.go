@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -29,4 +30,22 @@ func TestProblemsUnfold(t *testing.T) {
 	require.Contains(t, body, "<summary>29 more problems</summary>")
 	require.Equal(t, 10, strings.Count(body, "Not delivered to webhook"))
 	require.NotContains(t, body, "<script>alert")
+}
+
+// A lookup of receivers that fails is stated on every page, and listed with its error.
+func TestFailingLookup(t *testing.T) {
+	v := exampleView()
+	status := v.Status()
+	status.Discoveries = []Discovery{
+		{Sink: "alertmanager", Discovery: "SRV am.example", Error: hostile, Targets: 3, Failures: 9, FailingSince: time.Now().Add(-time.Hour)},
+		{Sink: "alertmanager", Discovery: "/etc/am.yml", Up: true, Targets: 1},
+	}
+	v.Status = func() Status { return status }
+	s := newTestServer(t, v, Options{})
+	require.Contains(t, request(s, "GET", "/").Body.String(), "alertmanager cannot look up SRV am.example: ")
+	body := request(s, "GET", "/sources").Body.String()
+	require.Contains(t, body, "The 3 that it found last stay")
+	require.Contains(t, body, "<code>/etc/am.yml</code>")
+	require.NotContains(t, body, "<script>alert")
+	require.Contains(t, request(s, "GET", "/api/v1/sources").Body.String(), `"discovery":"SRV am.example","up":false`)
 }

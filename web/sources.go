@@ -14,9 +14,10 @@ const maxStreams = 200
 
 // sourcesData is the data of the page of sources.
 type sourcesData struct {
-	Filter    string
-	Sources   []sourceView
-	Endpoints []Endpoint
+	Filter      string
+	Sources     []sourceView
+	Endpoints   []Endpoint
+	Discoveries []Discovery
 }
 
 type sourceView struct {
@@ -64,7 +65,7 @@ func (s *Server) sourcesPage(w http.ResponseWriter, r *http.Request) {
 		v.Spaces, v.Hidden = s.groupStreams(src, words)
 		data.Sources = append(data.Sources, v)
 	}
-	data.Endpoints = s.listEndpoints()
+	data.Endpoints, data.Discoveries = s.listEndpoints(), s.view.Status().Discoveries
 	s.renderPage(w, "sources", http.StatusOK, page{Title: "Sources", Path: "/sources", Data: data})
 }
 

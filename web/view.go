@@ -224,6 +224,18 @@ type Endpoint struct {
 	DownSince *time.Time `json:"downSince,omitempty"`
 }
 
+// Discovery is the state of a lookup that finds receivers.
+type Discovery struct {
+	Sink      string `json:"sink"`
+	Discovery string `json:"discovery"`           // DNS name with the type of its records, or pattern of files
+	Up        bool   `json:"up"`                  // whether the last lookup found receivers
+	Error     string `json:"lastError,omitempty"` // empty if the last lookup succeeded
+	Targets   int    `json:"targets"`             // number of receivers that the last successful lookup found
+	Failures  int64  `json:"failures"`
+	// FailingSince is the time of the first of the last consecutive failures.
+	FailingSince time.Time `json:"failingSince,omitzero"`
+}
+
 // Delivery is the answer of one receiver to one alert. Equal consecutive answers are one
 // Delivery.
 type Delivery struct {
@@ -242,6 +254,8 @@ type Status struct {
 	Start time.Time
 	// Missing lists what the daemon lacks to be ready.
 	Missing []string
+	// Discoveries are the lookups that find receivers.
+	Discoveries []Discovery
 	// Absent lists the unreachable peers, with the objects that are not watched because of
 	// them. The daemon can be ready without these peers.
 	Absent []string

@@ -260,6 +260,9 @@ func (c *Config) resolvePaths(dir string) {
 		if h := httpConfig(p); h != nil {
 			h.SetDirectory(dir)
 		}
+		if s, ok := p.Settings.(interface{ SetDirectory(dir string) }); ok {
+			s.SetDirectory(dir)
+		}
 	}
 }
 

@@ -48,6 +48,7 @@ type State struct {
 	Agent           bool               // whether an aggregator draws the conclusions for this process
 	Losses          component.Losses   // explanations of the reasons for lost lines
 	Endpoints       []sinks.EndpointStatus
+	Discoveries     []sinks.DiscoveryStatus
 	Broken          []web.BrokenPack
 	Quarantined     []matcher.Quarantined
 	Evictions       []episodes.Eviction
@@ -135,9 +136,16 @@ func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 	add(lonelyAlert(now, st.NoStandbySince)...)
 	add(evictionAlert(now, st.Evictions)...)
 	add(a.unserved.alert(now, a.blindAfter, st.UnreadRules)...)
+	known := map[string]bool{}
 	for _, e := range st.Endpoints {
+		known[e.Endpoint] = true
 		add(a.skewed.alert(now, e)...)
 		add(a.dropped.alert(now, e)...)
+	}
+	maps.DeleteFunc(a.skewed, func(endpoint string, _ time.Time) bool { return !known[endpoint] })
+	maps.DeleteFunc(a.dropped, func(endpoint string, _ dropPeriod) bool { return !known[endpoint] })
+	for _, d := range st.Discoveries {
+		add(discoveryAlert(now, d)...)
 	}
 	all := withMembers(st.Sources, now)
 	a.explainIdle(now, st, all)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/text"
 	"crowsnest/sinks"
 )
 
@@ -97,4 +98,18 @@ func lonelyAlert(now, since time.Time) []episodes.Episode {
 		return nil
 	}
 	return []episodes.Episode{newAlert(alertNoStandby, nil, since, "{since}", formatTime(since))}
+}
+
+const (
+	alertDiscoveryFailing = "CrowsnestDiscoveryFailing"
+	// discoveryFailingAfter is how long lookups of Alertmanagers may fail before an alert fires.
+	discoveryFailingAfter = 5 * time.Minute
+)
+
+func discoveryAlert(now time.Time, d sinks.DiscoveryStatus) []episodes.Episode {
+	if d.FailingSince.IsZero() || now.Sub(d.FailingSince) < discoveryFailingAfter {
+		return nil
+	}
+	return []episodes.Episode{newAlert(alertDiscoveryFailing, map[string]string{"sink": d.Sink, "discovery": d.Discovery}, d.FailingSince,
+		"{since}", formatTime(d.FailingSince), "{why}", d.Error, "{targets}", text.Plural(d.Targets, "Alertmanager"))}
 }

@@ -74,3 +74,23 @@ func TestDroppedAlerts(t *testing.T) {
 	f(25*time.Minute, 5, true)
 	f(26*time.Minute, 5, false)
 }
+
+func TestDiscoveryAlert(t *testing.T) {
+	since := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	d := sinks.DiscoveryStatus{Sink: "alertmanager", Discovery: "SRV am", Error: "no such host", Targets: 3, FailingSince: since}
+	require.Empty(t, discoveryAlert(since.Add(discoveryFailingAfter-1), d))
+	require.Empty(t, discoveryAlert(since.Add(time.Hour), sinks.DiscoveryStatus{Up: true}))
+	got := discoveryAlert(since.Add(discoveryFailingAfter), d)
+	require.Len(t, got, 1)
+	require.Equal(t, since, got[0].StartsAt)
+	require.Equal(t, "crowsnest cannot look up the Alertmanagers of SRV am", got[0].Annotations["summary"])
+	require.Contains(t, got[0].Annotations["description"], "since 2026-11-20T12:00:00Z: no such host. The last successful lookup found 3 Alertmanagers")
+
+	// A receiver that no longer exists leaves nothing behind.
+	a := New(since, blindAfter)
+	a.Update(since, State{Endpoints: []sinks.EndpointStatus{{Endpoint: "http://am", Up: true, ClockSkew: 60, Failed: map[string]int64{evicted: 1}}}})
+	require.Len(t, a.skewed, 1)
+	a.Update(since, State{Discoveries: []sinks.DiscoveryStatus{d}})
+	require.Empty(t, a.skewed)
+	require.Empty(t, a.dropped)
+}

@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"time"
 
@@ -33,11 +33,12 @@ const (
 // each alert twice, and logs credentials if DEBUG is set.
 type client struct {
 	base    string
+	key     string // configuration key of the address
 	http    httpconfig.Lazy
 	timeout time.Duration
 	now     func() time.Time
 	// lookup returns the addresses of a host name. It may be nil.
-	lookup func(ctx context.Context, host string) ([]net.IPAddr, error)
+	lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
 type answer struct {
@@ -91,7 +92,7 @@ func (c *client) postOnce(ctx context.Context, body []byte) answer {
 	if err != nil {
 		return answer{Answer: delivery.Answer{Reason: delivery.ReasonConfig, Err: err}}
 	}
-	a, code, header := delivery.Post(ctx, h, delivery.Target{Address: c.base + "/api/v2/alerts", Key: "urls", MaxWait: maxRetry, Kind: "Alertmanager", IsReceiver: delivery.IsJSONOrEmpty}, body)
+	a, code, header := delivery.Post(ctx, h, delivery.Target{Address: c.base + "/api/v2/alerts", Key: c.key, MaxWait: maxRetry, Kind: "Alertmanager", IsReceiver: delivery.IsJSONOrEmpty}, body)
 	a.Code = code
 	date, _ := http.ParseTime(header.Get("Date"))
 	return answer{a, date}
@@ -186,15 +187,9 @@ func (c *client) countAddresses(ctx context.Context) int {
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusWithin)
 	defer cancel()
-	all, err := c.lookup(ctx, u.Hostname())
+	all, err := c.lookup(ctx, "ip", u.Hostname())
 	if err != nil {
 		return 0
 	}
-	four := 0
-	for _, a := range all {
-		if a.IP.To4() != nil {
-			four++
-		}
-	}
-	return max(four, len(all)-four)
+	return maxPerFamily(all)
 }

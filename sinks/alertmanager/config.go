@@ -41,7 +41,16 @@ type Config struct {
 	Name string `yaml:"name" bounds:"0,4096"`
 	// URLs are the base addresses of all Alertmanagers of the cluster, and never that of a load
 	// balancer in front of them.
-	URLs []string `yaml:"urls" bounds:"0,1000,4096" strict:"required"`
+	URLs []string `yaml:"urls" bounds:"0,1000,4096"`
+	// DNSConfigs find Alertmanagers by DNS, instead of URLs or in addition to them. The page
+	// receivers.md says what happens when the answer changes.
+	DNSConfigs []DNSConfig `yaml:"dns_sd_configs" bounds:"0,16"`
+	// FileConfigs find Alertmanagers in files that another program writes.
+	FileConfigs []FileConfig `yaml:"file_sd_configs" bounds:"0,16"`
+	// Scheme is the scheme of the Alertmanagers that are found, http or https. Default http.
+	Scheme string `yaml:"scheme" bounds:"0,4096" jsonschema:"enum=http,enum=https"`
+	// PathPrefix is the path in front of the API of the Alertmanagers that are found.
+	PathPrefix string `yaml:"path_prefix" bounds:"0,4096"`
 	// HTTP configures TLS, credentials and proxies. Redirects are never followed, because they
 	// could leak credentials.
 	HTTP httpconfig.Config `yaml:"http_config"`
@@ -82,7 +91,7 @@ func (c Config) withDefaults() Config {
 // Validate returns every problem of the configuration, each with advice. It does no I/O.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	errs := []error{c.validateURLs(), c.validateLabels()}
+	errs := []error{c.validateURLs(), c.validateDiscovery(), c.validateLabels()}
 	if c.EndsAfter < 4*c.ResendDelay {
 		errs = append(errs, fmt.Errorf("ends_after: %s is less than four times resend_delay; use at least %s", c.EndsAfter, 4*c.ResendDelay))
 	}
@@ -90,8 +99,8 @@ func (c Config) Validate() error {
 }
 
 func (c Config) validateURLs() error {
-	if len(c.URLs) == 0 {
-		return errors.New("urls: none given; list the address of every Alertmanager, such as " + example)
+	if len(c.URLs)+len(c.DNSConfigs)+len(c.FileConfigs) == 0 {
+		return errors.New("urls: none given; list the address of every Alertmanager, such as " + example + ", or set dns_sd_configs or file_sd_configs")
 	}
 	var errs []error
 	seen := map[string]bool{}

@@ -30,7 +30,7 @@ func TestConfigErrors(t *testing.T) {
 	}
 	f(func(*Config) {})
 	f(urls("https://am.example/prefix/", "http://[::1]:9093", "http://10.0.0.1:9093"))
-	f(urls(), "urls: none given; list the address of every Alertmanager, such as http://alertmanager-0:9093")
+	f(urls(), "urls: none given; list the address of every Alertmanager, such as http://alertmanager-0:9093, or set dns_sd_configs or file_sd_configs")
 	f(urls("am:9093", "http://", "ftp://x"),
 		`urls: "am:9093" has no scheme; write http:// or https:// in front`,
 		`urls: "http://" has no host; write it like http://alertmanager-0:9093`,
@@ -40,6 +40,33 @@ func TestConfigErrors(t *testing.T) {
 	f(urls("http://am/api/v2/alerts"), "urls: http://am/api/v2/alerts: give the base address, without /api/v2/alerts")
 	f(urls("http://am", "http://am/"), "urls: http://am is listed twice; remove one")
 	f(urls("http://am?x=1"), `urls: "http://am?x=1": remove what follows the path (? or #)`)
+	dns := func(d ...DNSConfig) func(*Config) { return func(c *Config) { c.URLs, c.DNSConfigs = nil, d } }
+	f(dns(DNSConfig{Names: []string{"_web._tcp.am.monitoring.svc", "am.example."}}, DNSConfig{Names: []string{"am"}, Type: "a", Port: 9093}))
+	f(dns(DNSConfig{Names: []string{"am"}, Type: "MX"}), `dns_sd_configs: type "MX" is not supported; use SRV, A or AAAA`)
+	f(dns(DNSConfig{Names: []string{"am"}, Type: "AAAA"}), "dns_sd_configs: AAAA records have no port; set port, such as 9093")
+	f(dns(DNSConfig{Names: []string{"am"}, Port: 9093}), "dns_sd_configs: SRV records have their own ports; remove port, or set type to A")
+	f(dns(DNSConfig{Names: []string{"_web._tcp.am"}, Type: "A", Port: 1}), "dns_sd_configs: _web._tcp.am is a name of SRV records; set type to SRV and remove port")
+	f(dns(DNSConfig{Names: []string{"10.0.0.1", "http://am:9093", ""}}),
+		"dns_sd_configs: 10.0.0.1 is an address and not a name; list it in urls",
+		`dns_sd_configs: "http://am:9093" is not a DNS name; write the name without scheme and port`,
+		`dns_sd_configs: "" is not a DNS name; write the name without scheme and port`)
+	f(dns(DNSConfig{Names: []string{"am", "am"}}), "dns_sd_configs: SRV am is listed twice; remove one")
+	f(func(c *Config) {
+		c.DNSConfigs, c.HTTP.ProxyFromEnvironment = []DNSConfig{{Names: []string{"am"}}}, true
+	},
+		"dns_sd_configs: a proxy of http_config looks up names itself, so it would reach only one address of each; use urls or file_sd_configs, or remove the proxy")
+	file := func(names ...string) func(*Config) {
+		return func(c *Config) { c.URLs, c.FileConfigs = nil, []FileConfig{{Files: names}} }
+	}
+	f(file("/etc/am/*.yml", "am.json"))
+	f(file("/etc/*/am.yml", "am[.yml"),
+		`file_sd_configs: "/etc/*/am.yml" is not the path of a file; only the name of the file may be a glob`,
+		`file_sd_configs: "am[.yml" is not the path of a file; only the name of the file may be a glob`)
+	f(func(c *Config) { c.Scheme = "https" }, "scheme: scheme and path_prefix are only for dns_sd_configs and file_sd_configs; write them into urls, or remove them")
+	f(func(c *Config) {
+		c.FileConfigs, c.Scheme, c.PathPrefix = []FileConfig{{Files: []string{"x"}}}, "ftp", "/api/v2"
+	},
+		`scheme: "ftp" is not a scheme; use http or https`, `path_prefix: "/api/v2" is not a prefix; give the path in front of /api/v2`)
 	f(label("a-b", "x"), `external_labels: "a-b" is not a label name; use letters, digits and _`)
 	f(label("severity", "x"), "external_labels: severity is reserved for labels that rules set; use another name")
 	f(label("cluster", ""), "external_labels: the value of cluster must be 1 to 256 bytes of UTF-8")

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"crowsnest/httpconfig"
@@ -34,6 +35,8 @@ type endpoint struct {
 	cfg    Config
 	client *client
 	now    func() time.Time
+	target atomic.Pointer[Target]
+	stop   func() // ends Run, which then tries once more to send what is due
 
 	// The following fields are used only by Run.
 	probed bool
@@ -55,32 +58,55 @@ type endpoint struct {
 	members members
 	member  member
 	skew    time.Duration
+
+	isStatic     bool      // whether the configuration lists the Alertmanager
+	isLeaving    bool      // whether stop was called
+	missingSince time.Time // time since when no lookup finds the Alertmanager; zero if one does
 }
 
-func newEndpoint(name string, s *Sink, opt Options) *endpoint {
-	cfg := s.cfg
+func newEndpoint(t Target, s *Sink) *endpoint {
+	cfg, opt, name := s.cfg, s.opt, t.Name
 	e := &endpoint{
 		name: name, cfg: cfg, now: opt.Now, mu: &s.shared,
 		client: &client{
-			base: name, timeout: cfg.Timeout, now: opt.Now,
+			base: t.URL, key: t.key, timeout: cfg.Timeout, now: opt.Now,
 			http: httpconfig.Lazy{Config: cfg.HTTP, Name: "alertmanager", UserAgent: "crowsnest", Idle: 5 * time.Minute, Transport: opt.Transport},
 		},
 	}
-	if opt.Transport == nil {
-		e.client.lookup = net.DefaultResolver.LookupIPAddr
+	e.target.Store(&t)
+	switch {
+	case opt.Transport != nil:
+	case t.key == "dns_sd_configs":
+		e.client.http.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			return e.target.Load().DialContext(ctx, network, address)
+		}
+	default:
+		e.client.lookup = net.DefaultResolver.LookupNetIP
 	}
 	e.Loop = delivery.New(delivery.Config{
 		Name: cfg.Name, Endpoint: name, MaxItems: maxBatch, MaxBytes: maxBody - len("[]"),
-		State: sinks.StateConfig{
-			Resend: cfg.ResendDelay, MinFiring: *cfg.MinFiring, ResolvedFor: sinks.DefaultResolvedFor,
-			TextDelay: min(sinks.DefaultTextDelay, cfg.ResendDelay), RefusedDelay: 5 * cfg.ResendDelay,
-		},
+		State:      cfg.state(),
 		FirstRetry: firstRetry, MaxRetry: slowRetry, ProbeItems: probeAlerts, Canary: true, StaleFor: staleFor,
 		Mu: e.mu, Answers: s.Deliveries,
 		Hooks:   delivery.Hooks{Prepare: e.makeClient, Check: e.checkReady, Delivered: e.repeatIfChanged, Recovered: func() { s.retryOthers(e) }, OnFirstAccepted: s.observeLatency},
 		Options: opt,
 	}, e)
 	return e
+}
+
+func (c Config) state() sinks.StateConfig {
+	return sinks.StateConfig{
+		Resend: c.ResendDelay, MinFiring: *c.MinFiring, ResolvedFor: sinks.DefaultResolvedFor,
+		TextDelay: min(sinks.DefaultTextDelay, c.ResendDelay), RefusedDelay: 5 * c.ResendDelay,
+	}
+}
+
+// move sets the address that new connections use.
+func (e *endpoint) move(t Target) {
+	if old := e.target.Load(); t.Address != "" && t.Address != old.Address {
+		e.target.Store(&t)
+		e.Retry()
+	}
 }
 
 func (e *endpoint) Encode(m sinks.Message, now time.Time) (json.RawMessage, int, error) {
@@ -126,7 +152,7 @@ func (e *endpoint) makeClient(ctx context.Context) bool {
 	}
 	e.changed = false // no alert has been sent yet
 	if n := e.client.countAddresses(ctx); n > 1 {
-		e.Log.Warn().Int("addresses", n).Msg("the name of the alertmanager has several addresses, and only one of them is notified: list every Alertmanager in urls")
+		e.Log.Warn().Int("addresses", n).Msg("the name of the alertmanager has several addresses, and only one of them is notified: list every Alertmanager in urls, or use dns_sd_configs")
 	}
 	return a.Err == nil
 }

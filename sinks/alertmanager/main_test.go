@@ -3,7 +3,7 @@ package alertmanager
 import (
 	"context"
 	"fmt"
-	"net"
+	"net/netip"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // bench is a sink with fake Alertmanagers, inside a bubble of virtual time.
 type bench struct {
-	lookup func(ctx context.Context, host string) ([]net.IPAddr, error)
+	lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	t      *testing.T
 	sink   *Sink
 	ams    []*fakeam.AM

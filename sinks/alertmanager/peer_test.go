@@ -2,7 +2,7 @@ package alertmanager
 
 import (
 	"context"
-	"net"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,16 +120,16 @@ func TestSlowAnswerIsNoSkew(t *testing.T) {
 
 // A name with several addresses is reported: only one Alertmanager is notified.
 func TestSeveralAddresses(t *testing.T) {
-	const warning = "the name of the alertmanager has several addresses, and only one of them is notified: list every Alertmanager in urls"
+	const warning = "the name of the alertmanager has several addresses, and only one of them is notified: list every Alertmanager in urls, or use dns_sd_configs"
 	f := func(want int, addrs ...string) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			b := &bench{t: t, ams: []*fakeam.AM{fakeam.New()}}
-			b.lookup = func(_ context.Context, host string) ([]net.IPAddr, error) {
+			b.lookup = func(_ context.Context, _, host string) ([]netip.Addr, error) {
 				require.Equal(t, "am-0", host)
-				var out []net.IPAddr
+				var out []netip.Addr
 				for _, a := range addrs {
-					out = append(out, net.IPAddr{IP: net.ParseIP(a)})
+					out = append(out, netip.MustParseAddr(a))
 				}
 				return out, nil
 			}

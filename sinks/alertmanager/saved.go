@@ -20,7 +20,10 @@ type saved struct {
 	Version   int                     `json:"version"`
 	Endpoints map[string][]sinks.Mark `json:"endpoints"`
 	Members   map[string]member       `json:"members,omitempty"`
-	Packed    [][]byte                `json:"packed,omitempty"`
+	// Found are the Alertmanagers of each discovery, which are notified until the next lookup
+	// succeeds.
+	Found  map[string][]Target `json:"found,omitempty"`
+	Packed [][]byte            `json:"packed,omitempty"`
 }
 
 // Export returns the state that must survive the process. It contains what each Alertmanager
@@ -28,16 +31,24 @@ type saved struct {
 // at any time, even after Run has returned.
 func (s *Sink) Export() ([]byte, error) {
 	now := s.now()
-	out := saved{Version: savedVersion, Endpoints: map[string][]sinks.Mark{}, Members: map[string]member{}}
+	out := saved{Version: savedVersion, Endpoints: map[string][]sinks.Mark{}, Members: map[string]member{}, Found: map[string][]Target{}}
 	ended := map[string]sinks.EndedEpisode{}
 	s.shared.Lock()
-	for _, e := range s.endpoints {
-		st := e.State().Export(now)
-		m := e.member
-		m.Started = sinks.WallTime(m.Started, now)
-		out.Endpoints[e.name], out.Members[e.name] = st.Marks, m
+	for name, state := range s.states() {
+		st := state.Export(now)
+		out.Endpoints[name] = st.Marks
 		for _, ep := range st.Ended {
 			ended[ep.Fingerprint] = ep
+		}
+	}
+	for _, e := range s.endpoints {
+		m := e.member
+		m.Started = sinks.WallTime(m.Started, now)
+		out.Members[e.name] = m
+	}
+	for _, d := range s.discoveries {
+		if len(d.targets) > 0 {
+			out.Found[d.name] = d.targets
 		}
 	}
 	s.shared.Unlock()
@@ -65,14 +76,17 @@ func (s *Sink) Import(data []byte) error {
 	now := s.now()
 	packed := sinks.UnpackEnded(in.Packed)
 	s.shared.Lock()
-	for _, e := range s.endpoints {
-		e.member = in.Members[e.name]
-		e.member.Started = sinks.FromWallTime(e.member.Started, now)
-		marks, known := in.Endpoints[e.name]
+	s.addSaved(in.Found)
+	for name, state := range s.states() {
+		marks, known := in.Endpoints[name]
 		if !known {
 			marks = forNew(in.Endpoints)
 		}
-		e.State().Import(sinks.SavedState{Marks: marks, Ended: packed}, now)
+		state.Import(sinks.SavedState{Marks: marks, Ended: packed}, now)
+	}
+	for _, e := range s.endpoints {
+		e.member = in.Members[e.name]
+		e.member.Started = sinks.FromWallTime(e.member.Started, now)
 	}
 	s.endpoints.linkPeers()
 	s.shared.Unlock()
@@ -88,8 +102,26 @@ func (s *Sink) Import(data []byte) error {
 	return nil
 }
 
-// forNew returns the marks of an Alertmanager that was added to the configuration, made from
-// the marks of the other ones. A mark records that a message was accepted. An end that at
+// addSaved adds the Alertmanagers that the previous process found. The caller holds the mutex.
+func (s *Sink) addSaved(found map[string][]Target) {
+	list := slices.Clone(s.endpoints)
+	for _, d := range s.discoveries {
+		d.targets = found[d.name]
+		for i := range d.targets {
+			d.targets[i].key = d.key
+			if t := d.targets[i]; !slices.ContainsFunc(list, func(e *endpoint) bool { return e.name == t.Name }) {
+				list = append(list, newEndpoint(t, s))
+			}
+		}
+	}
+	if len(list) > 0 {
+		s.unsent = nil
+	}
+	s.setEndpoints(list)
+}
+
+// forNew returns the marks of an Alertmanager that was added to the configuration or found,
+// made from the marks of the other ones. A mark records that a message was accepted. An end that at
 // least one Alertmanager accepted need not be sent to the new one. An end that none accepted
 // is sent to it.
 func forNew(others map[string][]sinks.Mark) []sinks.Mark {
@@ -103,6 +135,7 @@ func forNew(others map[string][]sinks.Mark) []sinks.Mark {
 	}
 	out := make([]sinks.Mark, 0, len(over))
 	for _, m := range over {
+		m.LastFiringAt = time.Time{} // the new one has not had the alert as firing
 		if m.EndedAt.IsZero() {
 			m.AcceptedAt, m.SentAt = time.Time{}, time.Time{}
 		}

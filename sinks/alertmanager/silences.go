@@ -32,8 +32,8 @@ func (s *Sink) Silence(ctx context.Context, silence Silence) (endpoint, id strin
 	if err != nil {
 		return "", "", err
 	}
-	var errs []error
-	for _, e := range s.endpoints {
+	list, errs := s.reachable()
+	for _, e := range list {
 		id, again, err := e.client.postSilence(ctx, body)
 		if err == nil {
 			return e.name, id, nil
@@ -44,6 +44,15 @@ func (s *Sink) Silence(ctx context.Context, silence Silence) (endpoint, id strin
 		}
 	}
 	return "", "", errors.Join(errs...)
+}
+
+// reachable returns the Alertmanagers, or an error if none is known yet.
+func (s *Sink) reachable() (members, []error) {
+	list := s.all()
+	if len(list) == 0 {
+		return nil, []error{errors.New("no Alertmanager was found yet")}
+	}
+	return list, nil
 }
 
 func (s Silence) encode() ([]byte, error) {

@@ -2,11 +2,13 @@ package alertmanager
 
 import (
 	"context"
+	"net"
 	"net/url"
 	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/rs/zerolog"
 
 	"crowsnest/episodes"
 	"crowsnest/sinks"
@@ -24,11 +26,17 @@ type Options = delivery.Options
 type Sink struct {
 	*sinks.Deliveries // the Alertmanagers' answers to messages
 
-	cfg       Config
-	latency   func(time.Duration)
-	now       func() time.Time
-	endpoints members
-	shared    sync.Mutex // guards the fields of endpoints that other endpoints read
+	cfg      Config
+	opt      Options
+	latency  func(time.Duration)
+	now      func() time.Time
+	log      zerolog.Logger
+	resolver resolver
+
+	shared      sync.Mutex // guards the following fields, and the fields of endpoints that other endpoints read
+	endpoints   members    // Alertmanagers that are notified; the list is replaced and never changed
+	discoveries []*discovery
+	unsent      *sinks.State // messages before the first Alertmanager is found; nil afterwards
 
 	ended sinks.EndedPack
 
@@ -50,16 +58,26 @@ func New(cfg Config, opt Options) (*Sink, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	s := &Sink{cfg: cfg, latency: opt.Latency, reported: reported, now: opt.Now, Deliveries: sinks.NewDeliveries()}
+	s := &Sink{
+		cfg: cfg, opt: opt, latency: opt.Latency, reported: reported, now: opt.Now, Deliveries: sinks.NewDeliveries(),
+		log:      opt.Log.With().Str("component", "sink").Str("sink", cfg.Name).Logger(),
+		resolver: net.DefaultResolver, discoveries: cfg.discoveries(),
+	}
+	var list members
 	for _, raw := range cfg.URLs {
 		u, err := url.Parse(raw)
 		if err != nil {
 			return nil, err
 		}
-		s.endpoints = append(s.endpoints, newEndpoint(endpointName(u), s, opt))
+		e := newEndpoint(Target{Name: endpointName(u), URL: endpointName(u), key: "urls"}, s)
+		e.isStatic = true
+		list = append(list, e)
 	}
-	for _, e := range s.endpoints {
-		e.members = s.endpoints
+	s.setEndpoints(list)
+	if len(list) == 0 {
+		state := cfg.state()
+		state.MaxKeys = opt.MaxKeys
+		s.unsent = sinks.NewState(state)
 	}
 	return s, nil
 }
@@ -73,11 +91,12 @@ func (s *Sink) Notify(eps []episodes.Episode) {
 	now := s.now()
 	eps = withMarks(eps, s.cfg.Inhibit)
 	s.shared.Lock()
-	for _, e := range s.endpoints {
-		e.State().Notify(eps, now)
+	list := s.endpoints
+	for _, st := range s.states() {
+		st.Notify(eps, now)
 	}
 	s.shared.Unlock()
-	for _, e := range s.endpoints {
+	for _, e := range list {
 		e.Wake()
 	}
 }
@@ -86,18 +105,34 @@ func (s *Sink) Notify(eps []episodes.Episode) {
 // for at most 3 s. It returns nil.
 func (s *Sink) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	for _, e := range s.endpoints {
-		wg.Go(func() { _ = e.Run(ctx) }) // Run always returns nil
+	start := func(e *endpoint) {
+		own, stop := context.WithCancel(ctx)
+		e.stop = stop
+		wg.Go(func() {
+			defer stop()
+			_ = e.Run(own) // Run always returns nil
+			if ctx.Err() == nil {
+				s.removeMember(e)
+			}
+		})
+	}
+	for _, e := range s.all() {
+		start(e)
+	}
+	for _, d := range s.discoveries {
+		wg.Go(func() { s.discover(ctx, d, start) })
 	}
 	wg.Wait()
 	return nil
 }
 
-// Status returns the states of the Alertmanagers in the order of the configuration. An
-// Alertmanager is up if it accepted the last alerts that were sent to it.
+// Status returns the states of the Alertmanagers in the order of the configuration, followed by
+// those that were found. An Alertmanager is up if it accepted the last alerts that were sent to
+// it.
 func (s *Sink) Status() []sinks.EndpointStatus {
-	out := make([]sinks.EndpointStatus, len(s.endpoints))
-	for i, e := range s.endpoints {
+	list := s.all()
+	out := make([]sinks.EndpointStatus, len(list))
+	for i, e := range list {
 		out[i] = e.status()
 	}
 	return out
@@ -107,7 +142,7 @@ func (s *Sink) Status() []sinks.EndpointStatus {
 // has recovered may have affected them too. If members of a cluster receive the end of an
 // alert at different times, they repeat the notification of the alert.
 func (s *Sink) retryOthers(back *endpoint) {
-	for _, e := range s.endpoints {
+	for _, e := range s.all() {
 		if e != back {
 			e.Retry()
 		}

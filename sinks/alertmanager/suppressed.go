@@ -48,7 +48,10 @@ type suppressions struct {
 // to notify, so that all members that answer must suppress the alert. The error says why no member answered, without
 // secrets of the addresses.
 func (s *Sink) Suppressed(ctx context.Context, eps []episodes.Episode) (map[episodes.Fingerprint]*history.Suppression, error) {
-	list := s.endpoints
+	list, none := s.reachable()
+	if len(none) > 0 {
+		return nil, errors.Join(none...)
+	}
 	members, errs := make([]*suppressions, len(list)), make([]error, len(list))
 	var wg sync.WaitGroup
 	for i, e := range list {

@@ -14,6 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
+	"crowsnest/daemon/component"
+	"crowsnest/daemon/config"
+	"crowsnest/sinks/alertmanager"
 	"crowsnest/test/manifests"
 	"crowsnest/test/servers"
 )
@@ -134,7 +137,8 @@ func TestChartRefuses(t *testing.T) {
 		{"{global: {blind_after: 1m}}", "invalid propertyName 'blind_after'"},
 		{"{mode: agent}", "value must be one of 'agents', 'kubernetes', 'loki', 'victorialogs', 'otlp'"},
 		{"{cluster: ''}", "cluster is empty: set it to the name of this cluster"},
-		{"{alertmanager: {urls: []}}", "alertmanager.urls is empty: list the address of every Alertmanager"},
+		{"{alertmanager: {urls: []}}", "alertmanager.urls and alertmanager.headlessService are empty: name the headless Service of Alertmanager"},
+		{"{alertmanager: {headlessService: 'http://alertmanager-operated'}}", "'/alertmanager/headlessService'"},
 		{"{alertmanager: {urls: ['alertmanager:9093']}}", "'/alertmanager/urls/0': 'alertmanager:9093' does not match pattern"},
 		{"{alertmanager: {urls: ['https://user:secret@alertmanager']}}", "'/alertmanager/urls/0'"},
 		{"{rules: {gitSync: {repo: 'https://token@git.example.org/r'}}}", "'/rules/gitSync/repo'"},
@@ -166,6 +170,16 @@ func TestChartKeepsNumbers(t *testing.T) {
 	require.Contains(t, text, "fingerprints: 2097152\n")
 	require.Contains(t, text, "value: 2000000\n")
 	require.Contains(t, text, "GOMEMLIMIT, value: 921MiB")
+}
+
+// The pods of a headless Service are found by DNS.
+func TestChartFindsAlertmanagers(t *testing.T) {
+	text := configurations(t, manifests.Chart(t, "everything"))["watch-aggregator"]
+	cfg, problems := config.Parse("aggregator.yml", []byte(text))
+	require.Empty(t, problems.Errors())
+	am := component.SettingsOf[alertmanager.Config](cfg.Sinks)
+	require.Len(t, am, 1)
+	require.Equal(t, []alertmanager.DNSConfig{{Names: []string{"alertmanager-operated.alerts.svc"}, Type: "A", Port: 9094}}, am[0].DNSConfigs)
 }
 
 // Every value has a comment and a place in the schema, and the schema has nothing

@@ -191,13 +191,14 @@ func (s scene) scrape(t *testing.T) string {
 // later are metrics that appear with their first event,
 // and the tables that have them.
 var later = map[string]string{
-	"crowsnest_evictions_total":         "episodes/metrics.go",
-	"crowsnest_episode_overflow_total":  "episodes/metrics.go",
-	"crowsnest_rule_inactive":           "daemon/metrics.go",
-	"crowsnest_source_losses_total":     "sources/metrics.go",
-	"crowsnest_source_lost_bytes_total": "sources/metrics.go",
-	"crowsnest_source_errors_total":     "sources/metrics.go",
-	"crowsnest_agents_reporting":        "agent/server/source.go",
+	"crowsnest_evictions_total":           "episodes/metrics.go",
+	"crowsnest_episode_overflow_total":    "episodes/metrics.go",
+	"crowsnest_rule_inactive":             "daemon/metrics.go",
+	"crowsnest_notification_discovery_up": "sinks/metrics.go",
+	"crowsnest_source_losses_total":       "sources/metrics.go",
+	"crowsnest_source_lost_bytes_total":   "sources/metrics.go",
+	"crowsnest_source_errors_total":       "sources/metrics.go",
+	"crowsnest_agents_reporting":          "agent/server/source.go",
 }
 
 // Every metric in the rules and on the dashboards exists in a real daemon, and the page

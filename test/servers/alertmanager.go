@@ -115,6 +115,20 @@ func Alertmanagers(t testing.TB, opt AlertmanagerOptions) [2]*AlertmanagerServer
 	return pair
 }
 
+// AlertmanagerMember starts a member of a cluster that gossips at a port, and joins the members at the
+// other ports. The members do not share alerts: post to all.
+func AlertmanagerMember(t testing.TB, name string, opt AlertmanagerOptions, gossip int, peers ...int) *AlertmanagerServer {
+	t.Helper()
+	flags := []string{
+		"--cluster.listen-address=" + child.Address(gossip), "--cluster.settle-timeout=1s", "--cluster.peer-timeout=1s",
+		"--cluster.gossip-interval=50ms", "--cluster.pushpull-interval=2s", "--cluster.reconnect-interval=1s",
+	}
+	for _, p := range peers {
+		flags = append(flags, "--cluster.peer="+child.Address(p))
+	}
+	return startAlertmanager(t, name, opt, flags...)
+}
+
 func startAlertmanager(t testing.TB, name string, opt AlertmanagerOptions, flags ...string) *AlertmanagerServer {
 	t.Helper()
 	dir, addr := opt.Dir, child.Address(portOr(t, opt.Port))

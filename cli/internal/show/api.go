@@ -134,7 +134,8 @@ func formatMoment(t *time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// SourceTables writes the response of the endpoint sources. The table of sources is followed by the table of receivers.
+// SourceTables writes the response of the endpoint sources. The table of sources is followed by the table of
+// receivers and, if there are any, of the lookups that find receivers.
 func SourceTables(w io.Writer, data []byte, style ListStyle) error {
 	var in web.SourceList
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -152,6 +153,13 @@ func SourceTables(w io.Writer, data []byte, style ListStyle) error {
 	to := newTable(style, "RECEIVER", "UP", "ACCEPTED", "PENDING", "ERROR")
 	for _, e := range in.Endpoints {
 		to.addRow(boldCell(e.Sink+" "+e.Endpoint), upCell(e.Up), e.Sent, e.Pending, Cell{Text: e.Error, Color: red})
+	}
+	lookups := newTable(style, "LOOKUP", "UP", "FOUND", "ERROR")
+	for _, d := range in.Discoveries {
+		lookups.addRow(boldCell(d.Sink+" "+d.Discovery), upCell(d.Up), d.Targets, Cell{Text: d.Error, Color: red})
+	}
+	if len(in.Discoveries) > 0 {
+		return Write(w, style, from, to, lookups)
 	}
 	return Write(w, style, from, to)
 }

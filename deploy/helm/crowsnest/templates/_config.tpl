@@ -128,11 +128,17 @@ sources:
   events: {}
   {{- end }}
 sinks:
-  {{- if .Values.alertmanager.urls }}
+  {{- if or .Values.alertmanager.urls .Values.alertmanager.headlessService }}
   alertmanager:
-    urls: {{ toJson .Values.alertmanager.urls }}
+    {{- with .Values.alertmanager.urls }}
+    urls: {{ toJson . }}
+    {{- end }}
+    {{- with .Values.alertmanager.headlessService }}
+    dns_sd_configs:
+    - {names: [{{ . }}], type: A, port: {{ $.Values.alertmanager.port }}}
+    {{- end }}
   {{- else if not .Values.aggregator.config.sinks }}
-  {{- fail "alertmanager.urls is empty: list the address of every Alertmanager, or set aggregator.config.sinks" }}
+  {{- fail "alertmanager.urls and alertmanager.headlessService are empty: name the headless Service of Alertmanager, list the address of every Alertmanager, or set aggregator.config.sinks" }}
   {{- end }}
   {{- if and (eq .Values.mode "loki") .Values.loki.events }}
   loki:
