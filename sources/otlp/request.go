@@ -17,7 +17,7 @@ import (
 // Limits of a record and a resource. Decoding a message can take more than thirty times its size, so each record is
 // decoded alone.
 const (
-	maxRecord   = 512 << 10
+	maxRecord   = 256 << 10
 	maxResource = 64 << 10
 	maxNesting  = 64 // largest nesting of messages; a value inside a list is two to three levels deeper than the list
 )
