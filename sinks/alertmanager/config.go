@@ -41,12 +41,12 @@ type Config struct {
 	Name string `yaml:"name" bounds:"0,4096"`
 	// URLs are the base addresses of all Alertmanagers of the cluster, and never that of a load
 	// balancer in front of them.
-	URLs []string `yaml:"urls" bounds:"0,1000,4096"`
+	URLs []string `yaml:"urls" bounds:"0,1000,4096" jsonschema:"anyof_required=urls"`
 	// DNSConfigs find Alertmanagers by DNS, instead of URLs or in addition to them. The page
 	// receivers.md says what happens when the answer changes.
-	DNSConfigs []DNSConfig `yaml:"dns_sd_configs" bounds:"0,16"`
+	DNSConfigs []DNSConfig `yaml:"dns_sd_configs" bounds:"0,16" jsonschema:"anyof_required=dns_sd_configs"`
 	// FileConfigs find Alertmanagers in files that another program writes.
-	FileConfigs []FileConfig `yaml:"file_sd_configs" bounds:"0,16"`
+	FileConfigs []FileConfig `yaml:"file_sd_configs" bounds:"0,16" jsonschema:"anyof_required=file_sd_configs"`
 	// Scheme is the scheme of the Alertmanagers that are found, http or https. Default http.
 	Scheme string `yaml:"scheme" bounds:"0,4096" jsonschema:"enum=http,enum=https"`
 	// PathPrefix is the path in front of the API of the Alertmanagers that are found.
