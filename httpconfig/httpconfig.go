@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	commonconfig "github.com/prometheus/common/config"
@@ -102,7 +103,7 @@ func (p plainErrors) CloseIdleConnections() {
 }
 
 // Lazy is an HTTP client that is created when it is first needed, because creating it reads
-// files. Client and Close must not be called concurrently.
+// files. It is safe for concurrent use.
 type Lazy struct {
 	Config    Config
 	Name      string // name of the client in errors
@@ -113,12 +114,15 @@ type Lazy struct {
 	// Transport replaces the configured transport in tests.
 	Transport http.RoundTripper
 
+	mu     sync.Mutex
 	client *http.Client
 }
 
 // Client returns the client, which follows no redirects. An error names the file that cannot be
 // used. The next call tries again.
 func (l *Lazy) Client() (*http.Client, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.client == nil && l.Transport != nil {
 		l.client = &http.Client{Transport: l.Transport, CheckRedirect: refuseRedirect}
 	}
@@ -145,6 +149,8 @@ func (l *Lazy) Client() (*http.Client, error) {
 
 // Close closes the idle connections.
 func (l *Lazy) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.client != nil {
 		l.client.CloseIdleConnections()
 	}
