@@ -31,6 +31,7 @@ type refLine struct {
 	number, parts int64
 	skipping      bool
 	start         int64
+	resume        int64 // offset from which a restart reads, so that no line of the other output is read from its middle
 }
 
 func newReference(set []*rules.Rule, labels Labels, opt StreamOptions) *reference {
@@ -67,7 +68,12 @@ func (r *reference) physical(line string, start int64, now time.Time) {
 	}
 	o := r.open[stream]
 	if o == nil {
-		o = &refLine{time: t, number: r.counters.Lines, start: start}
+		o = &refLine{time: t, number: r.counters.Lines, start: start, resume: start}
+		for _, other := range r.open {
+			if !other.skipping && start-other.resume < maxResume {
+				o.resume = other.resume
+			}
+		}
 		r.open[stream] = o
 	}
 	if o.skipping {
@@ -113,7 +119,7 @@ func (r *reference) unfinished() int {
 	n := int64(0)
 	for _, o := range r.open {
 		if !o.skipping {
-			n = max(n, r.counters.Bytes-o.start)
+			n = max(n, r.counters.Bytes-o.resume)
 		}
 	}
 	return int(n)

@@ -87,7 +87,7 @@ func (p *Program) FlushInto(buf *Buffer, s *Stream, now time.Time) []Hit {
 	r := p.beginRun(buf, nil, s, now)
 	defer p.endRun(r)
 	order := []int{0, 1}
-	if end := s.counters.Bytes; s.unfinishedStart(1, end) < s.unfinishedStart(0, end) {
+	if s.firstUnfinished(1) < s.firstUnfinished(0) {
 		slices.Reverse(order)
 	}
 	for _, k := range order {

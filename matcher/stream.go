@@ -1,6 +1,7 @@
 package matcher
 
 import (
+	"math"
 	"time"
 
 	"crowsnest/matcher/internal/lines"
@@ -164,6 +165,19 @@ func (s *Stream) unfinishedStart(k int, end int64) int64 {
 		end = min(end, rec.start)
 	}
 	return end
+}
+
+// firstUnfinished returns the number of the first physical line of the unfinished line or record of stdout (k = 0) or
+// stderr (k = 1), or math.MaxInt64 if there is none.
+func (s *Stream) firstUnfinished(k int) int64 {
+	first := int64(math.MaxInt64)
+	if o := &s.open[k]; o.parts > 0 {
+		first = o.at.number
+	}
+	if rec := s.records[k]; rec != nil {
+		first = min(first, rec.lines[0].at.number)
+	}
+	return first
 }
 
 // maxResume is the maximum number of bytes by which resumeAt goes back, because unfinished lines of stdout and stderr
