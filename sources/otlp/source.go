@@ -245,7 +245,7 @@ func (s *Source) stream(labels matcher.Labels) *stream {
 }
 
 // knows reports whether a sender is known, or was added now. It returns false if there are too many senders. The caller
-// tells the pipeline about an added sender.
+// reports an added sender to the pipeline.
 func (s *Source) knows(name string) (known, added bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -55,7 +55,7 @@ func (c *client) Query(ctx context.Context, q rangeread.Query, a *rangeread.Answ
 	return f
 }
 
-// values returns the parameters of a request. A cluster must not leave out the entries of storage
+// values returns the parameters of a request. A cluster must not omit the entries of storage
 // nodes that are down.
 func values(query string) url.Values {
 	return url.Values{"query": {query}, "allow_partial_response": {"0"}}
