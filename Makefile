@@ -78,7 +78,7 @@ test-workflows: # without shellcheck and pyflakes: the same result on every mach
 # test-build has vetted all of it. Without symbols (-s), linking takes half the time.
 # gotestsum runs go test and lists what was skipped, and why.
 PROCESSES := ^\./(test(/|$$)|cli$$)
-SERIAL := ^\./(agent/wire|episodes|export|history|importer|internal|matcher|redact|rules|runbook|strictyaml|unknown/sentinel)(/|$$)|^\./daemon/(component|config|monitor)$$
+SERIAL := ^\./(agent/wire|episodes|internal/(blocks|codec|lazyre|literals|metric|pause|quota|strictyaml|text|times|wholelines|yamltext)|lab/(export|importer)|matcher|redact|rules|unknown/sentinel|web/runbook)(/|$$)|^\./daemon/(component|config|monitor)$$
 GOTEST := $(GO) tool -modfile=tools/test/go.mod gotestsum --format pkgname --format-hide-empty-pkg -- -vet=off -ldflags=-s -timeout 10m
 test-go:
 	@all="$$($(GO) list -f '{{.Dir}}' ./... | sed "s|^$$PWD|.|")"; \

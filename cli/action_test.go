@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 )
 
 // repoRoot is where action.yml and the hooks are.

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/common/version"
 	"github.com/spf13/cobra"
 
-	"crowsnest/casefile"
+	"crowsnest/daemon/casefile"
 	"crowsnest/internal/lazyre"
 	"crowsnest/lab/scan"
 	"crowsnest/redact"

@@ -15,11 +15,11 @@ import (
 	"crowsnest/cli/internal/show"
 	"crowsnest/daemon/config"
 	"crowsnest/daemon/loader"
+	"crowsnest/internal/strictyaml"
 	"crowsnest/internal/text"
 	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/rules"
-	"crowsnest/strictyaml"
 )
 
 func newCheck(c *cli) *cobra.Command {

@@ -13,7 +13,7 @@ import (
 
 	"crowsnest/daemon/config"
 	"crowsnest/daemon/loader"
-	"crowsnest/export"
+	"crowsnest/lab/export"
 	"crowsnest/rules"
 )
 

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 )
 
 func TestGitHub(t *testing.T) {
@@ -67,7 +67,7 @@ func TestHelpIsComplete(t *testing.T) {
 			}
 		}
 	}
-	for _, dir := range []string{"rules", "strictyaml", "httpconfig", "daemon/config", "daemon/loader", "replay", "cli"} {
+	for _, dir := range []string{"rules", "internal/strictyaml", "internal/httpconfig", "daemon/config", "daemon/loader", "replay", "cli"} {
 		files, err := filepath.Glob(filepath.Join("..", dir, "*.go"))
 		require.NoError(t, err)
 		require.NotEmpty(t, files)

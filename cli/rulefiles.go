@@ -11,13 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"crowsnest/daemon/loader"
+	"crowsnest/internal/strictyaml"
 	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
 	"crowsnest/replay"
 	"crowsnest/rules"
 	"crowsnest/rules/namespaces"
 	"crowsnest/rules/rulefiles"
-	"crowsnest/strictyaml"
 )
 
 // shippedRules is the value of --rules that means the packs embedded in the program. A folder with the same name can be

@@ -12,7 +12,7 @@ import (
 
 	"crowsnest/cli/internal/show"
 	"crowsnest/internal/text"
-	"crowsnest/runbook"
+	"crowsnest/web/runbook"
 )
 
 func newRulesDocs(c *cli) *cobra.Command {

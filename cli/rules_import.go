@@ -15,12 +15,12 @@ import (
 
 	"crowsnest/cli/internal/show"
 	"crowsnest/daemon/loader"
-	"crowsnest/importer"
 	"crowsnest/internal/lazyre"
+	"crowsnest/internal/strictyaml"
+	"crowsnest/lab/importer"
 	"crowsnest/lab/inputs"
 	"crowsnest/replay"
 	"crowsnest/rules"
-	"crowsnest/strictyaml"
 )
 
 type importFlags struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/daemon/loader"
-	"crowsnest/importer"
+	"crowsnest/lab/importer"
 	"crowsnest/matcher"
 	"crowsnest/replay"
 	"crowsnest/rules"

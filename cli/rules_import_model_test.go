@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/importer"
+	"crowsnest/lab/importer"
 	"crowsnest/matcher"
 	"crowsnest/replay"
 )

@@ -8,12 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/importer"
+	"crowsnest/lab/importer"
 )
 
 // The files of the importer's own tests become packs that pass their check and their tests.
 func TestImportedPacksPass(t *testing.T) {
-	files, err := filepath.Glob("../importer/testdata/*.yaml")
+	files, err := filepath.Glob("../lab/importer/testdata/*.yaml")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, file := range files {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"crowsnest/internal/kube"
 	"crowsnest/internal/lazyre"
-	"crowsnest/kube"
 	"crowsnest/lab/cluster"
 	"crowsnest/lab/inputs"
 	"crowsnest/redact"

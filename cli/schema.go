@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"crowsnest/casefile"
+	"crowsnest/daemon/casefile"
 	"crowsnest/daemon/config"
 	"crowsnest/rules/schema"
 	"crowsnest/web"

@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/history"
+	"crowsnest/episodes/history"
 	"crowsnest/test/daemon"
 	"crowsnest/test/servers"
 	"crowsnest/test/wait"

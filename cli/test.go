@@ -11,8 +11,8 @@ import (
 
 	"crowsnest/cli/internal/show"
 	"crowsnest/daemon/loader"
+	"crowsnest/internal/strictyaml"
 	"crowsnest/replay"
-	"crowsnest/strictyaml"
 )
 
 type testFlags struct {

@@ -10,9 +10,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"crowsnest/daemon/config"
+	"crowsnest/daemon/state"
 	"crowsnest/episodes"
-	"crowsnest/history"
-	"crowsnest/state"
+	"crowsnest/episodes/history"
 )
 
 const (

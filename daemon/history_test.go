@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/daemon/config"
+	"crowsnest/daemon/state"
 	"crowsnest/episodes"
-	"crowsnest/history"
-	"crowsnest/state"
+	"crowsnest/episodes/history"
 	"crowsnest/web"
 )
 

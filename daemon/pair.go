@@ -12,10 +12,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"crowsnest/agent/server"
+	"crowsnest/daemon/lead"
+	"crowsnest/daemon/state"
 	"crowsnest/internal/metric"
 	"crowsnest/internal/times"
-	"crowsnest/lead"
-	"crowsnest/state"
 	"crowsnest/web"
 )
 

@@ -9,9 +9,9 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"crowsnest/daemon/state"
 	"crowsnest/episodes"
 	"crowsnest/sinks"
-	"crowsnest/state"
 )
 
 // Run runs the daemon until ctx ends, and then stops it within five seconds. It closes the listeners. It returns an

@@ -13,10 +13,10 @@ import (
 
 	"crowsnest/daemon/loader"
 	"crowsnest/daemon/monitor"
+	"crowsnest/daemon/state"
 	"crowsnest/rules"
 	"crowsnest/sinks"
 	"crowsnest/sources"
-	"crowsnest/state"
 	"crowsnest/unknown/sentinel"
 )
 

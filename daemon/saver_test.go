@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/agent/client"
+	"crowsnest/daemon/state"
 	"crowsnest/episodes"
 	"crowsnest/internal/times"
 	"crowsnest/matcher"
 	"crowsnest/rules"
-	"crowsnest/state"
 )
 
 // localPipeline returns a pipeline with an engine of its own.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"crowsnest/daemon/state"
 	"crowsnest/internal/times"
-	"crowsnest/state"
 )
 
 // snapshotVersion is written to each snapshot. It must increase when an older program could misread a new snapshot.

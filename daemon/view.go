@@ -13,11 +13,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/version"
 
-	"crowsnest/casefile"
+	"crowsnest/daemon/casefile"
 	"crowsnest/daemon/inforce"
 	"crowsnest/daemon/monitor"
 	"crowsnest/episodes"
-	"crowsnest/history"
+	"crowsnest/episodes/history"
 	"crowsnest/matcher"
 	"crowsnest/replay"
 	"crowsnest/rules"

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/strictyaml"
 	"crowsnest/matcher"
 	"crowsnest/rules"
-	"crowsnest/strictyaml"
 )
 
 // Untested returns a warning for each `clear` and `unless` of a pack that no line in the rule's tests matches. It

@@ -1,12 +1,12 @@
 package rules
 
 import (
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules/namespaces"
 	"crowsnest/rules/rulefiles"
 	"crowsnest/rules/selector"
 	"crowsnest/rules/template"
 	"crowsnest/rules/versions"
-	"crowsnest/strictyaml"
 )
 
 // These aliases give users of rules the types of the packages below it.

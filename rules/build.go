@@ -8,8 +8,8 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules/versions"
-	"crowsnest/strictyaml"
 )
 
 // Options configure Build.

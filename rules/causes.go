@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 )
 
 // Cause is a rule whose failure can cause the failure of another rule, its symptom.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 )
 
 // compiler compiles the form of a rule to a Rule.

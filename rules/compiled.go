@@ -8,9 +8,9 @@ import (
 
 	"crowsnest/internal/codec"
 	"crowsnest/internal/literals"
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules/selector"
 	"crowsnest/rules/template"
-	"crowsnest/strictyaml"
 )
 
 // compiledPacks holds the rules of the shipped packs without their tests, as Parse would return them. Reading it takes

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/internal/codec"
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules/rulefiles"
-	"crowsnest/strictyaml"
 )
 
 // shippedDocuments parses the shipped packs without their tests, by the names of their files.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 )
 
 // hintsFor returns the hints for the given keys, which people often write where they are not allowed.

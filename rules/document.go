@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules/rulefiles"
 	"crowsnest/rules/versions"
-	"crowsnest/strictyaml"
 )
 
 // maxRules is the maximum number of rules in all packs together.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/common/model"
 
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 )
 
 // form is one rule as written, with the defaults and overrides that apply to it. A merged value keeps the position

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules/internal/expr"
-	"crowsnest/strictyaml"
 )
 
 // testCompiler compiles the inline tests of a rule. It knows only the causes of the rule.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules/internal/expr"
-	"crowsnest/strictyaml"
 )
 
 // maxLineCost is the maximum time that a rule's expressions may take on the longest line.

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"crowsnest/internal/lazyre"
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules/internal/expr"
-	"crowsnest/strictyaml"
 )
 
 func (l *linter) lintBy() {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"crowsnest/internal/lazyre"
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 )
 
 // StreamLabels are the labels that sources always set. The configuration can add labels to files, standard input and

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 )
 
 // lintShipped checks the additional requirements for the packs of this repository.

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules/internal/expr"
 	"crowsnest/rules/internal/shell"
-	"crowsnest/strictyaml"
 )
 
 // lintSteps checks remediation steps that contain values from log lines, because people paste steps into a shell.

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"crowsnest/internal/literals"
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules/internal/expr"
 	"crowsnest/rules/selector"
-	"crowsnest/strictyaml"
 )
 
 // matcherCompiler compiles selectors and matchers. It does not need the rest of the rule.

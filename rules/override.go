@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 )
 
 func (d *Document) parseOverrides(doc *strictyaml.Document) {

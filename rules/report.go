@@ -9,8 +9,8 @@ import (
 
 	"github.com/prometheus/common/model"
 
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules/internal/expr"
-	"crowsnest/strictyaml"
 )
 
 // report collects the problems of a rule or of a file.

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"crowsnest/internal/literals"
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules/template"
 	"crowsnest/rules/versions"
-	"crowsnest/strictyaml"
 )
 
 // Defaults and bounds of the rule language.

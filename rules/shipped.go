@@ -4,8 +4,8 @@ import (
 	"embed"
 	"io/fs"
 
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules/rulefiles"
-	"crowsnest/strictyaml"
 )
 
 //go:embed packs

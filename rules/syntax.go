@@ -3,7 +3,7 @@ package rules
 import (
 	"time"
 
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 )
 
 // The types of this file are the YAML form of packs and overrides, and the source of the JSON Schema. Keys holds the

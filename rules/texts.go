@@ -10,9 +10,9 @@ import (
 	"github.com/Masterminds/semver/v3"
 	"github.com/prometheus/common/model"
 
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules/template"
 	"crowsnest/rules/versions"
-	"crowsnest/strictyaml"
 )
 
 // Limits of an alert. Alertmanager accepts more, but people could not read it.

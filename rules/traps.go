@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"crowsnest/internal/lazyre"
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 )
 
 // checkComment warns about a text whose end YAML reads as a comment, so that the end is lost.

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules/components"
 	"crowsnest/rules/versions"
-	"crowsnest/strictyaml"
 )
 
 // maxVerified is the maximum number of components in `verified` of one rule.

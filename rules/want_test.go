@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules"
-	"crowsnest/strictyaml"
 )
 
 const errPacks = "../testdata/rules/err"

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes"
-	"crowsnest/history"
+	"crowsnest/episodes/history"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/rules"

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
-	"crowsnest/history"
+	"crowsnest/episodes/history"
 	"crowsnest/redact"
 	"crowsnest/rules"
 )

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
-	"crowsnest/history"
+	"crowsnest/episodes/history"
 )
 
 type episodeData struct {

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 )
 
 // failure is the data of a page that shows an error instead of the requested content.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
-	"crowsnest/history"
+	"crowsnest/episodes/history"
 )
 
 const (

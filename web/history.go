@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
-	"crowsnest/history"
+	"crowsnest/episodes/history"
 	"crowsnest/rules"
 )
 

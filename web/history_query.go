@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"crowsnest/episodes"
-	"crowsnest/history"
+	"crowsnest/episodes/history"
 )
 
 // pastQuery is a query that selects episodes of the history.

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes"
-	"crowsnest/history"
+	"crowsnest/episodes/history"
 )
 
 // pastView returns a view whose history has these entries, in this order.

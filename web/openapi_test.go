@@ -135,7 +135,7 @@ func document(t *testing.T) []byte {
 		return nil
 	}}
 	require.NoError(t, r.AddGoComments("crowsnest/web", "."))
-	require.NoError(t, r.AddGoComments("crowsnest/history", "../history"))
+	require.NoError(t, r.AddGoComments("crowsnest/web", "../episodes/history"))
 	paths := map[string]map[string]any{}
 	for name, op := range operations() {
 		method, path, _ := strings.Cut(name, " ")

@@ -13,7 +13,7 @@ import (
 	"github.com/yuin/goldmark/extension"
 	goldtext "github.com/yuin/goldmark/text"
 
-	"crowsnest/runbook"
+	"crowsnest/web/runbook"
 )
 
 // markdown renders runbooks. It omits raw HTML and addresses that a browser would execute, such as javascript:.

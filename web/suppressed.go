@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"crowsnest/episodes"
-	"crowsnest/history"
+	"crowsnest/episodes/history"
 )
 
 // openSuppression returns the reason why Alertmanager notifies nobody of an open episode. It returns nil if it

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes"
-	"crowsnest/history"
+	"crowsnest/episodes/history"
 )
 
 // suppressedView returns a view whose open alert is suppressed for a reason.

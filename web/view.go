@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
-	"crowsnest/history"
+	"crowsnest/episodes/history"
 	"crowsnest/redact"
 	"crowsnest/rules"
 )

@@ -19,7 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"crowsnest/episodes"
-	"crowsnest/history"
+	"crowsnest/episodes/history"
 	"crowsnest/rules"
 	selectors "crowsnest/rules/selector"
 )

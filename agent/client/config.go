@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"crowsnest/agent/wire"
-	"crowsnest/httpconfig"
+	"crowsnest/internal/httpconfig"
 )
 
 const defaultTimeout = 10 * time.Second

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"crowsnest/agent/wire"
-	"crowsnest/httpconfig"
+	"crowsnest/internal/httpconfig"
 	"crowsnest/internal/pause"
 )
 

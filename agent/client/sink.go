@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"crowsnest/agent/wire"
-	"crowsnest/httpconfig"
+	"crowsnest/internal/httpconfig"
 	"crowsnest/internal/metric"
 	"crowsnest/internal/times"
 	"crowsnest/matcher"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"crowsnest/httpserve"
+	"crowsnest/internal/httpserve"
 )
 
 // caller is the authenticated sender of a message.

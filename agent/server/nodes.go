@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"crowsnest/kube"
+	"crowsnest/internal/kube"
 )
 
 // unsureAfter is the time without a complete list of Nodes after which the source reports the

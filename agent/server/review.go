@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/time/rate"
 
-	"crowsnest/kube"
+	"crowsnest/internal/kube"
 )
 
 const defaultAudience = "crowsnest"

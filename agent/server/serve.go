@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"crowsnest/agent/wire"
-	"crowsnest/httpserve"
+	"crowsnest/internal/httpserve"
 	"crowsnest/internal/pause"
 	"crowsnest/sources"
 )

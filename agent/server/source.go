@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"crowsnest/agent/wire"
-	"crowsnest/httpserve"
+	"crowsnest/internal/httpserve"
 	"crowsnest/internal/metric"
 	"crowsnest/internal/times"
 	"crowsnest/rules"

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 )
 
 const maxParts = 1000

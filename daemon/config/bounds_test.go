@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/daemon/component"
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules"
-	"crowsnest/strictyaml"
 )
 
 // TestEveryFieldHasBounds looks at every struct that a file of configuration,

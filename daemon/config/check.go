@@ -13,11 +13,11 @@ import (
 	"crowsnest/agent/client"
 	"crowsnest/agent/server"
 	"crowsnest/daemon/component"
+	"crowsnest/internal/strictyaml"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/rules/namespaces"
 	"crowsnest/sources/otlp"
-	"crowsnest/strictyaml"
 )
 
 // checkAll finds problems that sources and sinks cannot find in their own settings.

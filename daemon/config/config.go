@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"crowsnest/daemon/component"
+	"crowsnest/daemon/lead"
 	"crowsnest/internal/lazyre"
-	"crowsnest/lead"
+	"crowsnest/internal/strictyaml"
 	"crowsnest/redact"
 	"crowsnest/rules"
 	"crowsnest/sinks/alertmanager"
-	"crowsnest/strictyaml"
 )
 
 // DefaultFile is the file in which the daemon looks for its configuration.

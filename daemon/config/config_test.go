@@ -9,8 +9,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules/schema"
-	"crowsnest/strictyaml"
 )
 
 // Beside every broken configuration is a file with all of its errors. UPDATE_SNAPSHOTS=1

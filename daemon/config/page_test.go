@@ -20,8 +20,8 @@ import (
 
 	"crowsnest/daemon/component"
 	"crowsnest/daemon/config"
-	"crowsnest/httpconfig"
-	"crowsnest/strictyaml"
+	"crowsnest/internal/httpconfig"
+	"crowsnest/internal/strictyaml"
 )
 
 // The configuration reference is generated from the types and their comments.

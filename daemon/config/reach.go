@@ -7,9 +7,9 @@ import (
 
 	"crowsnest/agent/client"
 	"crowsnest/daemon/component"
+	"crowsnest/internal/strictyaml"
 	"crowsnest/internal/text"
 	"crowsnest/rules"
-	"crowsnest/strictyaml"
 )
 
 // acceptsLabels reports whether a selector can match a stream with labels as l describes them.

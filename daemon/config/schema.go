@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"crowsnest/daemon/component"
-	"crowsnest/httpconfig"
-	"crowsnest/strictyaml"
+	"crowsnest/internal/httpconfig"
+	"crowsnest/internal/strictyaml"
 
 	"github.com/invopop/jsonschema"
 	commonconfig "github.com/prometheus/common/config"

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"crowsnest/daemon/component"
-	"crowsnest/httpconfig"
-	"crowsnest/strictyaml"
+	"crowsnest/internal/httpconfig"
+	"crowsnest/internal/strictyaml"
 )
 
 // CheckFiles opens the secrets and certificates that sources and sinks refer to.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"path"
 
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 )
 
 // Sentinel reports failures that no rule describes, as alerts UnknownFailure of severity

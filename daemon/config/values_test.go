@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/daemon/component"
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules"
-	"crowsnest/strictyaml"
 )
 
 // module begins the import path of each of our packages.

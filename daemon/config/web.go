@@ -13,8 +13,8 @@ import (
 	"crowsnest/agent/client"
 	"crowsnest/daemon/component"
 	"crowsnest/internal/lazyre"
+	"crowsnest/internal/strictyaml"
 	"crowsnest/sinks/alertmanager"
-	"crowsnest/strictyaml"
 	"crowsnest/web"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"crowsnest/daemon/component"
-	"crowsnest/httpconfig"
+	"crowsnest/internal/httpconfig"
 	"crowsnest/internal/yamltext"
 )
 

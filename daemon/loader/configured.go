@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"crowsnest/daemon/config"
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules"
 	"crowsnest/rules/rulefiles"
-	"crowsnest/strictyaml"
 )
 
 func ruleFiles(c *config.Config) ([]rules.File, rules.Problems) {

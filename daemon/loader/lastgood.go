@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"path/filepath"
 
+	"crowsnest/daemon/state"
 	"crowsnest/rules"
-	"crowsnest/state"
 )
 
 // lastGoodFolder is the subfolder of the state folder with the rule files that were last active. If a pack becomes

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"crowsnest/daemon/config"
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules"
-	"crowsnest/strictyaml"
 	"crowsnest/web"
 )
 

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"crowsnest/kube"
+	"crowsnest/internal/kube"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 )

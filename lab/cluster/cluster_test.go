@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"crowsnest/daemon/loader"
-	"crowsnest/kube"
+	"crowsnest/internal/kube"
 	"crowsnest/rules"
 	"crowsnest/rules/namespaces"
 	"crowsnest/sources/objects"

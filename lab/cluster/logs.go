@@ -17,8 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"crowsnest/internal/kube"
 	"crowsnest/internal/pause"
-	"crowsnest/kube"
 	"crowsnest/sources/kubernetes"
 )
 

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"crowsnest/internal/kube"
 	"crowsnest/internal/pause"
-	"crowsnest/kube"
 	"crowsnest/sources/objects"
 )
 

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"unicode"
 
-	"crowsnest/kube"
+	"crowsnest/internal/kube"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/rules/namespaces"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"crowsnest/kube"
+	"crowsnest/internal/kube"
 )
 
 const maxNamed = 5

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules/versions"
-	"crowsnest/strictyaml"
 )
 
 //go:embed components.yaml

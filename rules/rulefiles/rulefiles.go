@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 )
 
 // Limits of the files that are read.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/invopop/jsonschema"
 
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules"
-	"crowsnest/strictyaml"
 )
 
 // durationPattern matches durations in the format of Prometheus, with the largest unit first.

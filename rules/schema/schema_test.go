@@ -14,7 +14,7 @@ import (
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 )
 
 func compiledSchema(t *testing.T) *validator.Schema {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/prometheus/alertmanager/api/v2/models"
 
-	"crowsnest/httpconfig"
+	"crowsnest/internal/httpconfig"
 	"crowsnest/sinks/internal/delivery"
 )
 

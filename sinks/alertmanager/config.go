@@ -11,7 +11,7 @@ import (
 
 	"github.com/prometheus/common/model"
 
-	"crowsnest/httpconfig"
+	"crowsnest/internal/httpconfig"
 	"crowsnest/sinks"
 	"crowsnest/sinks/internal/delivery"
 )

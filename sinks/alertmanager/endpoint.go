@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"crowsnest/httpconfig"
+	"crowsnest/internal/httpconfig"
 	"crowsnest/sinks"
 	"crowsnest/sinks/internal/delivery"
 )

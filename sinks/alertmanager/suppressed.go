@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/alertmanager/pkg/labels"
 
 	"crowsnest/episodes"
-	"crowsnest/history"
+	"crowsnest/episodes/history"
 	"crowsnest/internal/text"
 	"crowsnest/redact"
 	"crowsnest/rules"

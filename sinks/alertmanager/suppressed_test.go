@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes"
-	"crowsnest/history"
+	"crowsnest/episodes/history"
 	"crowsnest/rules"
 )
 

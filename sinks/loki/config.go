@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"crowsnest/httpconfig"
+	"crowsnest/internal/httpconfig"
 	"crowsnest/sinks/internal/delivery"
 )
 

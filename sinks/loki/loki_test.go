@@ -22,7 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"crowsnest/episodes"
-	"crowsnest/httpconfig"
+	"crowsnest/internal/httpconfig"
 	"crowsnest/redact"
 	"crowsnest/rules"
 	"crowsnest/sinks"

@@ -6,7 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"crowsnest/httpconfig"
+	"crowsnest/internal/httpconfig"
 	"crowsnest/sinks"
 	"crowsnest/sinks/internal/delivery"
 )

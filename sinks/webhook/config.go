@@ -13,7 +13,7 @@ import (
 
 	commonconfig "github.com/prometheus/common/config"
 
-	"crowsnest/httpconfig"
+	"crowsnest/internal/httpconfig"
 	"crowsnest/sinks/internal/delivery"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/common/version"
 
-	"crowsnest/httpconfig"
+	"crowsnest/internal/httpconfig"
 	"crowsnest/sinks"
 	"crowsnest/sinks/internal/delivery"
 )

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"crowsnest/kube"
+	"crowsnest/internal/kube"
 	"crowsnest/sources"
 )
 

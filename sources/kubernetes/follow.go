@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"crowsnest/internal/kube"
 	"crowsnest/internal/pause"
-	"crowsnest/kube"
 	"crowsnest/matcher"
 	"crowsnest/sources"
 )

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"crowsnest/kube"
+	"crowsnest/internal/kube"
 	"crowsnest/matcher"
 )
 

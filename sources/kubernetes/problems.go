@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"crowsnest/kube"
+	"crowsnest/internal/kube"
 )
 
 // maxShown is the largest number of problems that are reported at once.

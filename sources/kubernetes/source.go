@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"crowsnest/internal/kube"
 	"crowsnest/internal/times"
-	"crowsnest/kube"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sources"

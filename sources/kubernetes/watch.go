@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"time"
 
-	"crowsnest/kube"
+	"crowsnest/internal/kube"
 )
 
 // resyncAfter is the interval at which all pods are listed, because a watch may miss events.

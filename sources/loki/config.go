@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/common/model"
 
-	"crowsnest/httpconfig"
+	"crowsnest/internal/httpconfig"
 	"crowsnest/internal/lazyre"
 	"crowsnest/matcher"
 	"crowsnest/rules"

@@ -17,9 +17,9 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"crowsnest/internal/kube"
 	"crowsnest/internal/text"
 	"crowsnest/internal/times"
-	"crowsnest/kube"
 	"crowsnest/sources"
 	"crowsnest/sources/internal/logline"
 )

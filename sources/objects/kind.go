@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"crowsnest/kube"
+	"crowsnest/internal/kube"
 )
 
 // kind is the name of a kind of objects in the form that kubectl uses, RESOURCE or

@@ -8,8 +8,8 @@ import (
 	"time"
 	"unique"
 
+	"crowsnest/internal/kube"
 	"crowsnest/internal/text"
-	"crowsnest/kube"
 )
 
 // Limits of the remembered texts of an object. Anyone may have written them.

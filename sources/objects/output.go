@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"crowsnest/kube"
+	"crowsnest/internal/kube"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sources"

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"time"
 
+	"crowsnest/internal/kube"
 	"crowsnest/internal/pause"
 	"crowsnest/internal/times"
-	"crowsnest/kube"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"crowsnest/internal/kube"
 	"crowsnest/internal/times"
-	"crowsnest/kube"
 	"crowsnest/sources"
 )
 

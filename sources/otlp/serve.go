@@ -18,7 +18,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"crowsnest/httpserve"
+	"crowsnest/internal/httpserve"
 	"crowsnest/internal/pause"
 	"crowsnest/matcher"
 	"crowsnest/rules"

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
-	"crowsnest/httpserve"
+	"crowsnest/internal/httpserve"
 	"crowsnest/internal/times"
 	"crowsnest/matcher"
 	"crowsnest/rules"

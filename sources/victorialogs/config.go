@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"crowsnest/httpconfig"
+	"crowsnest/internal/httpconfig"
 	"crowsnest/internal/lazyre"
 	"crowsnest/rules/selector"
 	"crowsnest/sources/internal/rangeread"

@@ -13,7 +13,7 @@ import (
 
 	"crowsnest/agent/client"
 	"crowsnest/agent/server"
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 	"crowsnest/test/authority"
 	"crowsnest/test/child"
 )

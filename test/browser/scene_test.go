@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes"
-	"crowsnest/history"
+	"crowsnest/episodes/history"
 	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/rules"

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"crowsnest/state"
+	"crowsnest/daemon/state"
 )
 
 // storageFault breaks the state folder and heals it again.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 	"crowsnest/test/daemon"
 	"crowsnest/test/manifests"
 )

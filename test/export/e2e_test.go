@@ -24,7 +24,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/export"
+	"crowsnest/lab/export"
 	"crowsnest/matcher"
 	"crowsnest/replay"
 	"crowsnest/rules"
@@ -219,7 +219,7 @@ func TestQueriesEqualRules(t *testing.T) {
 	c := comparison{t: t, loki: l}
 	c.compare("shipped", shipped(t))
 	require.GreaterOrEqual(t, c.rules, 20)
-	for _, file := range append(files, "../../export/testdata/hard.yaml") {
+	for _, file := range append(files, "../../lab/export/testdata/hard.yaml") {
 		c.compare(filepath.Base(file), packs(t, file))
 	}
 	t.Logf("in all %d rules, %d tests, %d lines, %d alerts: the same but for %d tests that are known to differ; %d are longer than Loki looks into its memory",

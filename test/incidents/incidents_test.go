@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/strictyaml"
 	"crowsnest/matcher"
 	"crowsnest/rules"
-	"crowsnest/strictyaml"
 )
 
 const root = "../../testdata/incidents"

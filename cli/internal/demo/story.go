@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 )
 
 // base is the recorded time at which each story begins.

@@ -17,7 +17,7 @@ import (
 	"crowsnest/cli/internal/api"
 	"crowsnest/daemon/loader"
 	"crowsnest/episodes"
-	"crowsnest/history"
+	"crowsnest/episodes/history"
 	"crowsnest/lab/scan"
 	"crowsnest/matcher"
 	"crowsnest/redact"

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"crowsnest/casefile"
+	"crowsnest/daemon/casefile"
 )
 
 // Maximum numbers of the gaps that an answer lists.

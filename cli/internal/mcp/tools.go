@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"crowsnest/casefile"
+	"crowsnest/daemon/casefile"
 	"crowsnest/episodes"
 	"crowsnest/internal/text"
 	"crowsnest/web"

@@ -11,12 +11,12 @@ import (
 
 	"github.com/prometheus/common/model"
 
-	"crowsnest/importer"
+	"crowsnest/internal/strictyaml"
 	"crowsnest/internal/text"
+	"crowsnest/lab/importer"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/rules"
-	"crowsnest/strictyaml"
 )
 
 // WriteRule writes a rule as text. It begins with the parts that a person on call needs. The source of the rule without

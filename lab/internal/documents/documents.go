@@ -16,7 +16,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 )
 
 // MaxObject is the maximum size of one object in bytes. etcd refuses more than 1.5 MiB.

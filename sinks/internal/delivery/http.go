@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"time"
 
-	"crowsnest/httpconfig"
+	"crowsnest/internal/httpconfig"
 )
 
 // Reasons why messages are not delivered, as they appear in metrics and in the API.

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"crowsnest/episodes"
-	"crowsnest/httpconfig"
+	"crowsnest/internal/httpconfig"
 	"crowsnest/internal/text"
 	"crowsnest/redact"
 	"crowsnest/sinks"

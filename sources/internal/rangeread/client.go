@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"crowsnest/httpconfig"
+	"crowsnest/internal/httpconfig"
 )
 
 // Limits of one request.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/prometheus/common/model"
 
-	"crowsnest/httpconfig"
+	"crowsnest/internal/httpconfig"
 	"crowsnest/rules"
 )
 

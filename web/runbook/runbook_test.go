@@ -77,7 +77,7 @@ func TestPagesOfShippedPacks(t *testing.T) {
 	require.NoError(t, err)
 	want := Pages(set)
 	require.Equal(t, want, Pages(set))
-	root := filepath.Join("..", "docs", "rules")
+	root := filepath.Join("..", "..", "docs", "rules")
 	found := 0
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

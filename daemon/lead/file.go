@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"crowsnest/state"
-	"crowsnest/state/plainfile"
+	"crowsnest/daemon/state"
+	"crowsnest/daemon/state/plainfile"
 )
 
 const maxRecord = 64 << 10

@@ -19,7 +19,7 @@ import (
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 	"golang.org/x/net/netutil"
 
-	"crowsnest/kube"
+	"crowsnest/internal/kube"
 )
 
 // Limits of the listener.

@@ -315,7 +315,7 @@ func TestFromDaemon(t *testing.T) {
 func TestSchemaFile(t *testing.T) {
 	want, err := Schema()
 	require.NoError(t, err)
-	got, err := os.ReadFile("../docs/case.schema.json")
+	got, err := os.ReadFile("../../docs/case.schema.json")
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(got), "run make schemas")
 }

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"crowsnest/httpconfig"
-	"crowsnest/kube"
-	"crowsnest/strictyaml"
+	"crowsnest/internal/httpconfig"
+	"crowsnest/internal/kube"
+	"crowsnest/internal/strictyaml"
 )
 
 // Defaults of Settings.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 )
 
 // These types describe a file of CREs. Unknown keys are allowed in parts that only describe a CRE, but not in parts

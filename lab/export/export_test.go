@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/internal/strictyaml"
 	"crowsnest/rules"
-	"crowsnest/strictyaml"
 )
 
 // build returns the rules in a YAML list, without the head of the pack.

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"crowsnest/state/plainfile"
+	"crowsnest/daemon/state/plainfile"
 )
 
 // Names of the files of a process that is the standby of another one.

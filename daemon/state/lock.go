@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"crowsnest/state/plainfile"
+	"crowsnest/daemon/state/plainfile"
 )
 
 // ErrLocked reports that another process uses the directory.

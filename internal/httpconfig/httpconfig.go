@@ -15,7 +15,7 @@ import (
 
 	commonconfig "github.com/prometheus/common/config"
 
-	"crowsnest/strictyaml"
+	"crowsnest/internal/strictyaml"
 )
 
 // Config is Prometheus' http_config. Clients never follow redirects, because redirects would

@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"crowsnest/state/plainfile"
+	"crowsnest/daemon/state/plainfile"
 )
 
 // logHeader is the first line of a Log. Its number is increased when an older program could misread records.

@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 
+	"crowsnest/internal/strictyaml"
 	"crowsnest/internal/yamltext"
 	"crowsnest/redact"
 	"crowsnest/rules"
 	"crowsnest/rules/selector"
-	"crowsnest/strictyaml"
 )
 
 // Limits of an import.

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"crowsnest/state/plainfile"
+	"crowsnest/daemon/state/plainfile"
 )
 
 // Names of the files in a state directory.

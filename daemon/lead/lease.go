@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"time"
 
-	"crowsnest/kube"
+	"crowsnest/internal/kube"
 )
 
 const (
