@@ -147,11 +147,11 @@ func (c *cond) holdsBeside(sc *scratch, line []byte, said bool) bool {
 		sc.places = append(sc.places, k)
 	}
 	whole := sc.allSaid(c.voices)
-	met, decided := true, false
+	textsEnd, decided := 0, false
 	if whole || c.texts == nil { // if whole is false, matches itself searches for the texts
-		met, decided = c.need.Match(line)
+		textsEnd, decided = c.need.Match(line)
 	}
-	if !met {
+	if textsEnd < 0 {
 		return false
 	}
 	said = said || whole || c.states
@@ -166,6 +166,7 @@ func (c *cond) holdsBeside(sc *scratch, line []byte, said bool) bool {
 		said = said || here
 	}
 	if c.regex != nil {
+		decided = decided && (whole || sc.quotes.IsWithin(0, textsEnd, c.voices))
 		found, here := c.matches(sc, line, whole, decided, said || len(c.any) > 0)
 		if !found {
 			return false
@@ -196,21 +197,22 @@ func (c *cond) holdsAsBranch(sc *scratch, line []byte, said bool) bool {
 }
 
 // matches reports whether the expression matches, and whether one of its texts is in the program's own voice. whole
-// means that every match counts. decided means that the required texts already prove a match. beside is the argument
-// said of findExpression.
+// means that every match counts. decided means that the required texts already prove a match that counts. beside is the
+// argument said of findExpression.
 func (c *cond) matches(sc *scratch, line []byte, whole, decided, beside bool) (found, said bool) {
 	if !whole && c.texts != nil {
 		return findAny(c.texts, line, &sc.quotes, c.voices, beside)
 	}
-	captures := len(c.groups) > 0
 	var loc []int
 	switch {
-	case captures:
+	case len(c.groups) > 0:
 		loc = c.regex.FindSubmatchIndex(line)
+	case decided:
+		return true, true
 	case !whole:
 		loc = c.regex.Regexp().FindIndex(line)
 	default:
-		return decided || c.regex.Match(line), true
+		return c.regex.Match(line), true
 	}
 	sc.states[c.id].loc = loc
 	if loc == nil || whole || sc.quotes.IsWithin(loc[0], loc[1], c.voices) {

@@ -237,7 +237,7 @@ func (r *run) tryPart(pt *part, l *line) {
 	}
 	began := clock()
 	r.addIfHolds(pt, l)
-	pt.meter.addSample(clock()-began, maxTry(pt.rule, len(l.text)), weight, len(l.text))
+	pt.meter.addSample(pt.rule, clock()-began, weight, len(l.text))
 }
 
 // addIfHolds adds a hit if the line satisfies the condition of a part. If the line is a klog block that does not

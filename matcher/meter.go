@@ -50,10 +50,13 @@ func (sc *scratch) drawSample(m *meter, length int) int64 {
 	return int64(mask) + 1
 }
 
-// addSample records a timed evaluation that counts as weight evaluations. Time above limit is not counted, because then
-// the machine was suspended or the thread was not scheduled.
-func (m *meter) addSample(took, limit time.Duration, weight int64, length int) {
-	ns := int64(max(0, min(took, limit)))
+// addSample records a timed evaluation on a line of length bytes, which counts as weight evaluations. Time above maxTry
+// is not counted, because then the machine was suspended or the thread was not scheduled.
+func (m *meter) addSample(r *rules.Rule, took time.Duration, weight int64, length int) {
+	if took > minTry { // computing the limit takes longer than most evaluations
+		took = min(took, maxTry(r, length))
+	}
+	ns := int64(max(0, took))
 	m.tries.Add(weight)
 	m.spent.Add(ns * weight)
 	if length >= longLine {
@@ -73,10 +76,13 @@ func (m *meter) addSample(took, limit time.Duration, weight int64, length int) {
 	m.mask.Store(mask)
 }
 
+// minTry is the lowest value of maxTry.
+const minTry = 50 * time.Microsecond
+
 // maxTry returns an upper bound for the time of one evaluation on a line of length bytes. It adds the worst case of the
 // rule's expressions and a generous allowance for all other work.
 func maxTry(r *rules.Rule, length int) time.Duration {
-	return 50*time.Microsecond + time.Duration(length)*(100*time.Nanosecond+r.MaxLineTime()/MaxLine)
+	return minTry + time.Duration(length)*(100*time.Nanosecond+r.MaxLineTime()/MaxLine)
 }
 
 // Cost is the time spent evaluating one rule.

@@ -82,16 +82,15 @@ func (c *Cond) AnyOf() []Text {
 	return nil
 }
 
-// Match reports whether line satisfies the condition (met), and whether this proves that the expression matches
-// (decided). If the condition is not met, the expression does not match.
-func (c *Cond) Match(line []byte) (met, decided bool) {
+// Match returns the smallest offset at which the texts of the condition end in line. It returns a negative offset if the
+// line does not satisfy the condition, and then the expression does not match. decided reports whether the texts prove
+// that the expression matches line[:end]. A nil condition is satisfied by every line.
+func (c *Cond) Match(line []byte) (end int, decided bool) {
 	if c == nil {
-		return true, false
+		return 0, false
 	}
-	if c.find(line) < 0 {
-		return false, true
-	}
-	return true, c.exact && (!c.gaps || bytes.IndexByte(line, '\n') < 0)
+	end = c.find(line)
+	return end, end < 0 || c.exact && (!c.gaps || bytes.IndexByte(line, '\n') < 0)
 }
 
 // find returns the smallest offset at which a match of the condition ends, or -1 if there is none. In a sequence, the

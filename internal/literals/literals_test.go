@@ -128,9 +128,13 @@ func check(t *testing.T, expr, line string) bool {
 	c, err := condOf(expr)
 	require.NoError(t, err)
 	want := re.MatchString(line)
-	met, decided := c.Match([]byte(line))
+	end, decided := c.Match([]byte(line))
+	met := end >= 0
 	if decided {
 		require.Equal(t, want, met, "%q on %q", expr, line)
+	}
+	if decided && met {
+		require.Regexp(t, re, line[:end], "%q on %q", expr, line)
 	}
 	if want {
 		require.True(t, met, "%q on %q", expr, line)
@@ -146,8 +150,8 @@ func checkChoice(t *testing.T, c *Cond, expr, line string) {
 		texts := c.Choose(func(t Text) float64 { return sign * float64(len(t.Text)) }).Texts
 		found := len(texts) == 0
 		for _, x := range texts {
-			met, _ := newLeaf(x).Match([]byte(line))
-			found = found || met
+			end, _ := newLeaf(x).Match([]byte(line))
+			found = found || end >= 0
 		}
 		require.True(t, found, "%q on %q", expr, line)
 	}
