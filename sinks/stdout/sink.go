@@ -5,14 +5,14 @@ package stdout
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"sync"
+	"math"
 	"time"
 
-	"crowsnest/episodes"
 	"crowsnest/sinks"
+	"crowsnest/sinks/internal/delivery"
 )
 
 // Formats of an alert.
@@ -22,16 +22,12 @@ const (
 )
 
 const (
-	drain      = 2 * time.Second // time for which Run waits for a writer that blocks
-	retryAfter = 3 * time.Second // delay before the next try after an error of the writer
+	retryAfter = 3 * time.Second // longest delay before the next try after an error of the writer
 	batch      = 64
 )
 
-// Reasons why alerts are not written.
-const (
-	reasonWrite   = "write"
-	reasonEvicted = "evicted"
-)
+// reasonWrite is the reason why alerts are not written, in addition to delivery.ReasonEvicted.
+const reasonWrite = "write"
 
 // Config sets how alerts are written.
 type Config struct {
@@ -63,19 +59,9 @@ func (c Config) Validate() error {
 
 // Sink writes alerts. It is safe for concurrent use.
 type Sink struct {
-	*sinks.Deliveries // times at which alerts were written, or reasons why they were not
+	*delivery.Loop[Record]
 
-	cfg  Config
-	w    io.Writer
-	wake chan struct{} // signals that there may be messages to write
-	torn bool          // whether a record was written only in part; used only by the writing goroutine
-
-	mu      sync.Mutex
-	state   *sinks.State
-	up      bool
-	lastErr string
-	sent    int64
-	failed  int64
+	receiver *receiver
 }
 
 // New returns a Sink that writes to w. Only one goroutine writes, while Run runs. New starts
@@ -85,177 +71,97 @@ func New(cfg Config, w io.Writer) (*Sink, error) {
 		return nil, err
 	}
 	cfg.Name = cmp.Or(cfg.Name, "stdout")
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	if cfg.StateChanged == nil {
 		cfg.StateChanged = func(error) {}
 	}
-	return &Sink{
-		cfg: cfg, w: w, wake: make(chan struct{}, 1), up: true, Deliveries: sinks.NewDeliveries(),
-		state: sinks.NewState(sinks.StateConfig{ResolvedFor: sinks.DefaultResolvedFor, MaxKeys: cfg.MaxKeys}),
-	}, nil
+	r := &receiver{cfg: cfg, w: w}
+	return &Sink{delivery.New(delivery.Config{
+		Name: cfg.Name, Endpoint: "stdout", MaxItems: batch, MaxBytes: math.MaxInt, FirstRetry: retryAfter, MaxRetry: retryAfter,
+		State:   sinks.StateConfig{ResolvedFor: sinks.DefaultResolvedFor},
+		Options: delivery.Options{MaxKeys: cfg.MaxKeys, Now: cfg.Now},
+	}, r), r}, nil
 }
 
-// Name returns the configured name.
-func (s *Sink) Name() string { return s.cfg.Name }
-
-// Notify accepts changed episodes. It never blocks, even if the writer does. The state keeps
-// the newest message of each episode until it can be written.
-func (s *Sink) Notify(eps []episodes.Episode) {
-	s.mu.Lock()
-	s.state.Notify(eps, s.cfg.Now())
-	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// Run writes until ctx ends. Then it writes the rest, which takes at most 2 s. If the writer
-// blocks for longer, Run returns an error and abandons one goroutine in the call, which cannot
-// be interrupted.
+// Run writes until ctx ends. Then it writes the rest, which takes at most delivery.Drain. If the
+// writer blocks for longer, Run returns an error and abandons one goroutine in the call, which
+// cannot be interrupted.
 func (s *Sink) Run(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.write(ctx)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-	}
-	t := time.NewTimer(drain)
-	defer t.Stop()
-	select {
-	case <-done:
-		return nil
-	case <-t.C:
-		return fmt.Errorf("sink %s: the writer blocks, %d alerts are not written", s.cfg.Name, s.Status()[0].Pending)
-	}
-}
-
-func (s *Sink) write(ctx context.Context) {
-	retry := time.NewTimer(0)
-	defer retry.Stop()
-	wasBroken := false
-	for {
-		wake := s.wake
-		retry.Stop()
-		err := s.writeDue() // writeDue counts the error
-		if err != nil {
-			wake = nil
-			retry.Reset(retryAfter)
-		}
-		if broken := err != nil; broken != wasBroken {
-			wasBroken = broken
-			s.cfg.StateChanged(err)
-		}
-		select {
-		case <-ctx.Done():
-			_ = s.writeDue() // writeDue counts the error
-			return
-		case <-wake:
-		case <-retry.C:
-		}
-	}
-}
-
-func (s *Sink) writeDue() error {
-	for {
-		now := s.cfg.Now()
-		s.mu.Lock()
-		due := s.state.Due(now, batch)
-		s.mu.Unlock()
-		if len(due) == 0 {
-			return nil
-		}
-		for _, m := range due {
-			err := s.writeOne(m, now)
-			s.recordWrite(m, err, now)
-			if err != nil {
-				return err
-			}
-		}
-	}
-}
-
-func (s *Sink) recordWrite(m sinks.Message, err error, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	d := sinks.Delivery{Endpoint: "stdout", Time: now}
-	if err != nil {
-		d.Error = err.Error()
-		s.failed++
-	} else {
-		s.sent++
-		s.state.Accepted([]sinks.Message{m}, now)
-	}
-	s.up, s.lastErr = err == nil, d.Error
-	s.Record([]sinks.Message{m}, d)
-}
-
-func (s *Sink) writeOne(m sinks.Message, now time.Time) error {
-	r := newRecord(m.Episode, m.Resolved, now)
-	for name, value := range s.cfg.ExternalLabels {
-		if _, has := r.Labels[name]; !has {
-			r.Labels[name] = value
-		}
-	}
-	var b []byte
-	var err error
-	if s.cfg.Format == formatText {
-		b = r.Text(s.cfg.Color)
-	} else if b, err = r.JSON(); err != nil {
+	if err := s.Loop.Run(ctx); err != nil || !s.receiver.blocked {
 		return err
 	}
-	if s.torn {
+	return fmt.Errorf("sink %s: the writer blocks, %d alerts are not written", s.Name(), s.Status()[0].Pending)
+}
+
+// Status returns the state of the writer. It is up until an alert cannot be written.
+func (s *Sink) Status() []sinks.EndpointStatus {
+	out := s.Loop.Status()
+	st := &out[0]
+	st.Up = st.Error == ""
+	st.Failed = map[string]int64{reasonWrite: st.Failed[reasonWrite], delivery.ReasonEvicted: st.Failed[delivery.ReasonEvicted]}
+	return out
+}
+
+type receiver struct {
+	cfg     Config
+	w       io.Writer
+	torn    bool // whether a record was written only in part
+	failing bool // whether the last record could not be written
+	blocked bool // whether a write did not end in time
+}
+
+func (r *receiver) Encode(m sinks.Message, now time.Time) (Record, int, error) {
+	out := newRecord(m.Episode, m.Resolved, now)
+	for name, value := range r.cfg.ExternalLabels {
+		if _, has := out.Labels[name]; !has {
+			out.Labels[name] = value
+		}
+	}
+	return out, 0, nil
+}
+
+func (r *receiver) Deliver(ctx context.Context, records []Record) delivery.Answer {
+	for i, record := range records {
+		done := make(chan error, 1)
+		go func() { done <- r.write(record) }()
+		var err error
+		select {
+		case err = <-done:
+		case <-ctx.Done():
+			r.blocked = true
+			return delivery.Answer{Reason: reasonWrite, Err: errors.New("the writer blocks"), Taken: i}
+		}
+		if failing := err != nil; failing != r.failing {
+			r.failing = failing
+			r.cfg.StateChanged(err)
+		}
+		if err != nil {
+			return delivery.Answer{Reason: reasonWrite, Err: err, Taken: i}
+		}
+	}
+	return delivery.Answer{}
+}
+
+func (r *receiver) write(record Record) error {
+	var b []byte
+	var err error
+	if r.cfg.Format == formatText {
+		b = record.Text(r.cfg.Color)
+	} else if b, err = record.JSON(); err != nil {
+		return err
+	}
+	if r.torn {
 		b = append([]byte{'\n'}, b...)
 	}
-	n, err := s.w.Write(b)
+	n, err := r.w.Write(b)
 	if err == nil && n < len(b) {
 		err = io.ErrShortWrite
 	}
 	if err != nil {
-		s.torn = s.torn || n > 0
+		r.torn = r.torn || n > 0
 		return fmt.Errorf("write: %w", err)
 	}
-	s.torn = false
+	r.torn = false
 	return nil
 }
 
-// Status returns the state of the writer.
-func (s *Sink) Status() []sinks.EndpointStatus {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	st := s.state.Stats()
-	return []sinks.EndpointStatus{{
-		Sink: s.cfg.Name, Endpoint: "stdout", Up: s.up, Error: s.lastErr, Sent: s.sent,
-		Failed: map[string]int64{reasonWrite: s.failed, reasonEvicted: st.Evicted}, Pending: st.Pending,
-	}}
-}
-
-// Export returns which messages were written, so that nothing is written twice after a restart.
-func (s *Sink) Export() ([]byte, error) {
-	s.mu.Lock()
-	saved := s.state.Export(s.cfg.Now())
-	s.mu.Unlock()
-	b, err := json.Marshal(saved)
-	if err != nil {
-		return nil, fmt.Errorf("save sink %s: %w", s.cfg.Name, err)
-	}
-	return b, nil
-}
-
-// Import sets the state that Export returned. It must be called before the first Notify.
-func (s *Sink) Import(data []byte) error {
-	var in sinks.SavedState
-	if err := json.Unmarshal(data, &in); err != nil {
-		return fmt.Errorf("read the saved state of sink %s: %w", s.cfg.Name, err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.state.Import(in, s.cfg.Now())
-	return nil
-}
+func (r *receiver) Close() {}

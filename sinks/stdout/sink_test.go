@@ -21,6 +21,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/redact"
+	"crowsnest/sinks/internal/delivery"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -243,7 +244,7 @@ func TestBlockedWriterAtStop(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		require.EqualError(t, stop(), "sink stdout: the writer blocks, 1 alerts are not written")
-		require.Equal(t, drain, time.Since(began))
+		require.Equal(t, delivery.Drain, time.Since(began))
 	})
 }
 

@@ -99,7 +99,7 @@ func (l *Loop[T]) deliver(ctx context.Context, items []item[T]) (taken int, a An
 			taken += len(g)
 			continue
 		case !a.Refused():
-			return taken, a
+			return taken + a.Taken, a
 		}
 		if why = a; taken == 0 && !works {
 			if works, a = l.acceptsCanary(ctx); a.Err != nil {
@@ -151,16 +151,21 @@ func (l *Loop[T]) post(ctx context.Context, items []item[T]) Answer {
 		forms[i] = it.form
 	}
 	a := l.receiver.Deliver(ctx, forms)
-	if a.Err != nil {
-		return a
+	if a.Err == nil {
+		l.recordAccepted(itemMessages(items), a)
+	} else if a.Taken > 0 {
+		l.recordAccepted(itemMessages(items[:a.Taken]), Answer{})
 	}
-	msgs := itemMessages(items)
+	return a
+}
+
+func (l *Loop[T]) recordAccepted(msgs []sinks.Message, a Answer) {
 	l.recordAnswer(msgs, a)
 	now := l.now()
 	l.mu.Lock()
 	l.state.Reached(true, now)
 	began := l.state.Accepted(msgs, now)
-	l.sent += int64(len(items))
+	l.sent += int64(len(msgs))
 	l.up, l.lastErr = true, ""
 	l.mu.Unlock()
 	if l.cfg.OnAccepted != nil && slices.ContainsFunc(msgs, func(m sinks.Message) bool { return m.New }) {
@@ -169,7 +174,6 @@ func (l *Loop[T]) post(ctx context.Context, items []item[T]) Answer {
 	if l.cfg.OnFirstAccepted != nil {
 		l.cfg.OnFirstAccepted(began)
 	}
-	return a
 }
 
 func (l *Loop[T]) recordAnswer(msgs []sinks.Message, a Answer) {
@@ -196,7 +200,7 @@ func (l *Loop[T]) recordRefused(m sinks.Message, a Answer) {
 // the rest. Only hooks may call it.
 func (l *Loop[T]) Missed(msgs []sinks.Message, taken int, a Answer) {
 	l.Fail(a, len(msgs)-taken)
-	l.recordAnswer(msgs[:min(len(msgs), l.cfg.ProbeItems)], a)
+	l.recordAnswer(msgs[taken:min(len(msgs), taken+l.cfg.ProbeItems)], a)
 }
 
 // Fail records a failure of the receiver that affects n messages, and sets the time of the next

@@ -43,6 +43,7 @@ type Answer struct {
 	Err        error         // nil if the messages were accepted
 	RetryAfter time.Duration // delay that the receiver asked for; zero if none
 	Code       int           // HTTP status for display; zero if there is none
+	Taken      int           // number of first messages that were accepted in spite of Err
 }
 
 // Refused reports whether the receiver refused the content of the messages, so that sending

@@ -41,7 +41,7 @@ func (l *Loop[T]) Import(data []byte) error {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return fmt.Errorf("read the saved state of sink %s: %w", l.cfg.Name, err)
 	}
-	if in.Version != savedVersion {
+	if in.Version > savedVersion { // version 0 is the form without ended episodes that the sink stdout wrote before
 		return fmt.Errorf("read the saved state of sink %s: version %d, want %d", l.cfg.Name, in.Version, savedVersion)
 	}
 	l.mu.Lock()
