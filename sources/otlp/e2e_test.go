@@ -141,10 +141,29 @@ func (s *scene) counted() int {
 	return n
 }
 
-// Kills of the collector and of crowsnest in turn: no line is lost, and none counts twice. CROWSNEST_OTLP_KILLS and
-// CROWSNEST_OTLP_LINES set the numbers of kills and of lines.
+// outage is a time in which crowsnest is away. Lines and a failure are written meanwhile, and the collector is killed.
+func (s *scene) outage(length time.Duration, failure, lines int) {
+	const parts = 20
+	_, _ = s.d.End(syscall.SIGKILL)
+	s.write(fmt.Sprintf("; lost id=%d;", failure), 1)
+	for part := range parts {
+		s.write("", lines/parts)
+		wait.Pause(s.t.Context(), length/parts)
+		if part == parts/2 {
+			s.collector.Kill()
+			s.write("", 100)
+			s.collector.Launch()
+		}
+	}
+	require.NoError(s.t, s.d.Start())
+}
+
+// Kills of the collector and of crowsnest in turn, and crowsnest away for longer in the middle: no line is lost, and none
+// counts twice. CROWSNEST_OTLP_KILLS, CROWSNEST_OTLP_LINES and CROWSNEST_OTLP_OUTAGE set the numbers of kills and of
+// lines, and the seconds for which crowsnest is away.
 func TestE2EKills(t *testing.T) {
 	kills, lines := number(t, "CROWSNEST_OTLP_KILLS", 10), number(t, "CROWSNEST_OTLP_LINES", 20_000)
+	away := time.Duration(number(t, "CROWSNEST_OTLP_OUTAGE", 5)) * time.Second
 	s := newScene(t)
 	s.write("", 1)
 	require.True(t, wait.Until(time.Minute, func() bool { return s.counted() == 1 }), "the first line")
@@ -155,35 +174,39 @@ func TestE2EKills(t *testing.T) {
 			wait.Pause(t.Context(), 50*time.Millisecond)
 		}
 		s.endNotified()
-		if k%2 == 0 {
+		switch {
+		case k == kills/2:
+			s.outage(away, kills, lines/kills)
+		case k%2 == 0:
 			s.collector.Kill()
 			s.write("", 100)
 			s.collector.Launch()
-		} else {
+		default:
 			_, _ = s.d.End(syscall.SIGKILL)
 			s.write("", 100)
 			wait.Pause(t.Context(), time.Second)
 			require.NoError(t, s.d.Start())
 		}
 	}
+	failures := kills + 1
 	began := time.Now()
 	ok := wait.Until(3*time.Minute, func() bool {
 		s.endNotified()
 		_, ended := s.notified()
-		for id := range kills {
+		for id := range failures {
 			if !ended[id] {
 				return false
 			}
 		}
 		return s.counted() >= s.written
 	})
-	t.Logf("%d kills, %d lines, all counted after another %v", kills, s.written, time.Since(began).Round(time.Second))
+	t.Logf("%d kills, %d lines, %v away, all counted after another %v", kills, s.written, away, time.Since(began).Round(time.Second))
 	require.True(t, ok, "%d of %d lines", s.counted(), s.written)
 	s.write("", 1) // nothing that comes again counts
 	require.True(t, wait.Until(time.Minute, func() bool { return s.counted() >= s.written }))
 	require.Equal(t, s.written, s.counted())
 	starts, _ := s.notified()
-	require.Len(t, starts, kills)
+	require.Len(t, starts, failures)
 	for id, all := range starts {
 		require.Len(t, all, 1, "failure %d began more than once", id)
 	}
