@@ -211,6 +211,7 @@ func TestE2EKills(t *testing.T) {
 		require.Len(t, all, 1, "failure %d began more than once", id)
 	}
 	require.Empty(t, s.am.NeverNotified())
+	require.Empty(t, s.am.Accepted("CrowsnestLinesLost"))
 }
 
 // A collector that is gone is blind, and one that comes back is not.

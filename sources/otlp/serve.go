@@ -43,6 +43,7 @@ const Path = "/v1/logs"
 const (
 	refusedAuth      = "auth"
 	refusedMalformed = "malformed" // the request cannot be decoded
+	refusedPartial   = "partial"   // the connection ended, or was too slow, before the whole request had arrived
 	refusedSize      = "too_large"
 	refusedSenders   = "too_many_senders"
 	refusedRate      = "rate"
@@ -53,7 +54,7 @@ const (
 )
 
 func refusalReasons() []string {
-	return []string{refusedAuth, refusedMalformed, refusedSize, refusedSenders, refusedRate, refusedBusy, refusedUnsaved, refusedStandby, refusedUnknown}
+	return []string{refusedAuth, refusedMalformed, refusedPartial, refusedSize, refusedSenders, refusedRate, refusedBusy, refusedUnsaved, refusedStandby, refusedUnknown}
 }
 
 // refusal says why a request is refused, with the HTTP status of the answer. Collectors send a request again after 429
@@ -79,8 +80,6 @@ func (f *refusal) grpcCode() uint64 {
 		return 8
 	case http.StatusServiceUnavailable:
 		return 14
-	case http.StatusInternalServerError:
-		return 13
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnsupportedMediaType:
 		return 12
 	}
@@ -159,7 +158,7 @@ func (h *handler) checkRequest(r *http.Request) *refusal {
 	}
 	switch ok, err := s.token.Accepts(httpserve.BearerToken(r)); {
 	case err != nil:
-		return &refusal{status: http.StatusInternalServerError, reason: refusedAuth, err: err}
+		return &refusal{status: http.StatusServiceUnavailable, reason: refusedAuth, err: err}
 	case !ok:
 		return &refusal{status: http.StatusUnauthorized, reason: refusedAuth, err: errors.New("not authorized: present the token of sources.otlp.bearer_token_file; set the extension bearertokenauth as the auth of the collector's exporter")}
 	}
@@ -237,7 +236,7 @@ func (s *Source) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 		if errors.As(err, &large) {
 			return nil, nil, tooLarge(s.cfg.MaxBody)
 		}
-		return nil, nil, &refusal{status: http.StatusBadRequest, reason: refusedMalformed, err: fmt.Errorf("read request: %w", err)}
+		return nil, nil, &refusal{status: http.StatusServiceUnavailable, reason: refusedPartial, err: fmt.Errorf("read request: %w; send again", err)}
 	}
 	return b.Bytes(), release, nil
 }

@@ -3,12 +3,14 @@ package otlp
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -164,7 +166,7 @@ func TestRefusals(t *testing.T) {
 	f(encode(t, message([]string{"k8s.node.name", "n2"}, record(at, "boom"))), 429, "raise sources.otlp.max_senders")
 	require.NoError(t, os.Remove(token))
 	b.s.token.Now = func() time.Time { return time.Now().Add(time.Hour) }
-	f(good, 500, "read bearer_token_file")
+	f(good, 503, "read bearer_token_file")
 	st := b.s.Status()
 	require.Contains(t, st.Error, "requests are refused: read bearer_token_file")
 	require.Equal(t, int64(3), st.Errors[refusedAuth])
@@ -196,6 +198,23 @@ func TestRefusedRecords(t *testing.T) {
 	w = b.post([]byte(`{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"timeUnixNano":"a"},1,{"body":{"stringValue":"good"}}]}]}]}`), "Content-Type", "application/json")
 	require.JSONEq(t, `{"partialSuccess":{"rejectedLogRecords":"2","errorMessage":"2 records refused, such as one of unnamed: a record cannot be decoded, because it is damaged, nested too deeply or not in UTF-8; check the encoding of the collector's receiver"}}`, w.Body.String())
 	require.Equal(t, "good", b.p.texts[len(b.p.texts)-1])
+}
+
+// A request that does not arrive completely is sent again, so it is no loss.
+func TestPartialRequest(t *testing.T) {
+	b := newBench(t, Config{})
+	for _, failure := range []error{io.ErrUnexpectedEOF, os.ErrDeadlineExceeded} {
+		r := httptest.NewRequest(http.MethodPost, Path, io.MultiReader(strings.NewReader("\n"), iotest.ErrReader(failure)))
+		r.Header.Set("Content-Type", protobuf.contentType)
+		w := httptest.NewRecorder()
+		b.h.ServeHTTP(w, r)
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.Equal(t, "1", w.Header().Get("Retry-After"))
+		require.Contains(t, w.Body.String(), failure.Error()+"; send again")
+	}
+	require.Equal(t, int64(2), b.s.Status().Errors[refusedPartial])
+	require.Empty(t, b.s.Status().Losses)
+	require.Equal(t, http.StatusOK, b.post(encode(t, message(manager, record(at, "boom")))).Code, "its memory is free again")
 }
 
 // A request is answered when its records are saved, and otherwise must be sent again.
