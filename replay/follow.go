@@ -22,7 +22,6 @@ const maxWaiting = 100_000
 type Follower struct {
 	sc      *scanner
 	clock   func() time.Time
-	onAlert func(episodes.Episode)
 	ordered bool // whether hits arrive in the order of their times
 	waiting []waitingHit
 	live    bool
@@ -50,8 +49,16 @@ type FollowOptions struct {
 
 // NewFollower returns a follower that has read no line.
 func NewFollower(target Target, opt FollowOptions) *Follower {
-	f := &Follower{sc: newScanner(target, opt.Scan, opt.Reads), clock: opt.Clock, onAlert: opt.OnAlert, ordered: opt.Ordered}
-	f.sc.session.notify = f.noteChange
+	f := &Follower{sc: newScanner(target, opt.Scan, opt.Reads), clock: opt.Clock, ordered: opt.Ordered}
+	f.sc.onAlert = func(x episodes.Episode) {
+		if x.State == episodes.StateFiring {
+			f.fired++
+		}
+		if opt.OnAlert != nil {
+			x.OnHold, x.WaitsFor = false, nil // before the first call of Advance nothing is certain, but no source is down
+			opt.OnAlert(x)
+		}
+	}
 	return f
 }
 
@@ -95,7 +102,6 @@ func (f *Follower) takeHit(file string, hit []matcher.Hit) {
 		s.now = times.Max(s.now, times.Min(hit[0].Time, f.clock()))
 	}
 	f.sc.takeHits(file, hit)
-	f.sc.session.resolved = f.sc.session.resolved[:0]
 }
 
 // Advance reports that all lines written up to t were read, and draws the conclusions that are due until then.
@@ -116,32 +122,6 @@ func (f *Follower) moveClock(t time.Time) {
 		s.now = t
 	}
 	s.reachTime(t)
-	s.resolved = s.resolved[:0]
-}
-
-func (f *Follower) noteChange(x episodes.Episode) {
-	sc := f.sc
-	if sc.ended && (x.StoppedLines() || x.Overflow && x.Rule.Silent > 0) && x.StartsAt.After(sc.report.End) {
-		return // this state depends on lines after the end of the input, which are not known
-	}
-	_, open := sc.alerts[x.Fingerprint]
-	switch {
-	case x.State == episodes.StateFiring && !open:
-		sc.alerts[x.Fingerprint] = notKept
-		f.fired++
-		sc.finder.noteFired(&x)
-	case x.State == episodes.StateResolved && open:
-		delete(sc.alerts, x.Fingerprint)
-		if sc.ended && x.EndsAt.After(sc.report.End) {
-			return // only the silence after the end of the input ended the alert
-		}
-	default:
-		return
-	}
-	if f.onAlert != nil {
-		x.OnHold, x.WaitsFor = false, nil // before the first call of Advance nothing is certain, but no source is down
-		f.onAlert(x)
-	}
 }
 
 // Finish ends the reading. If runOn is set, the input has ended, so the clock runs on until every deadline has passed.

@@ -235,6 +235,7 @@ type scanner struct {
 	session  *session
 	report   Report
 	alerts   map[episodes.Fingerprint]int // index in the report of each open alert, by fingerprint
+	onAlert  func(episodes.Episode)       // called when an alert fires and when it resolves, in place of keeping it in the report; may be nil
 	began    bool                         // whether the search for the first hit of each input is complete
 	ended    bool                         // whether the clock has passed the end of the input
 	live     bool                         // whether a Follower moves the clock, not the times of lines
@@ -458,7 +459,7 @@ func (sc *scanner) splitTrusted(hits []matcher.Hit) (trusted, untrusted []matche
 	return trusted, untrusted
 }
 
-// recordAlert stores the last state of each alert that follows from the lines.
+// recordAlert stores the last state of each alert that follows from the lines, or passes its changes to onAlert.
 func (sc *scanner) recordAlert(x episodes.Episode) {
 	sc.session.resolved = sc.session.resolved[:0]
 	if sc.ended && (x.StoppedLines() || x.Overflow && x.Rule.Silent > 0) && x.StartsAt.After(sc.report.End) {
@@ -473,18 +474,25 @@ func (sc *scanner) recordAlert(x episodes.Episode) {
 	case x.State == episodes.StateFiring && !open:
 		sc.fired[x.Alert]++
 		sc.finder.noteFired(&x)
-		if len(sc.report.Alerts) == maxAlerts {
+		sc.alerts[x.Fingerprint] = notKept
+		switch {
+		case sc.onAlert != nil:
+			sc.onAlert(x)
+		case len(sc.report.Alerts) == maxAlerts:
 			sc.report.Omitted++
-			sc.alerts[x.Fingerprint] = notKept
-			return
+		default:
+			sc.alerts[x.Fingerprint] = len(sc.report.Alerts)
+			sc.report.Alerts = append(sc.report.Alerts, Alert{Episode: x, FiredAt: x.FiredAt})
 		}
-		sc.alerts[x.Fingerprint] = len(sc.report.Alerts)
-		sc.report.Alerts = append(sc.report.Alerts, Alert{Episode: x, FiredAt: x.FiredAt})
 	case x.State == episodes.StateFiring && i != notKept:
 		sc.report.Alerts[i].Episode = x
 	case x.State == episodes.StateResolved && open:
 		delete(sc.alerts, x.Fingerprint)
-		if i != notKept && (!sc.ended || !x.EndsAt.After(sc.report.End)) {
+		switch {
+		case sc.ended && x.EndsAt.After(sc.report.End): // only the silence after the end of the input ended the alert
+		case sc.onAlert != nil:
+			sc.onAlert(x)
+		case i != notKept:
 			sc.report.Alerts[i].Episode = x
 		}
 	}

@@ -278,12 +278,17 @@ func placeLabels(labels map[string]string, hidden ...string) []pair {
 	return all
 }
 
-// Place returns the place of an alert. It omits the cluster if all alerts have the same one.
-func (d alertsData) Place(labels map[string]string) []pair {
-	if d.OneCluster {
+// placeWithin is like placeLabels. It omits the cluster if oneCluster is set.
+func placeWithin(labels map[string]string, oneCluster bool) []pair {
+	if oneCluster {
 		return placeLabels(labels, "cluster")
 	}
 	return placeLabels(labels)
+}
+
+// Place returns the place of an alert. It omits the cluster if all alerts have the same one.
+func (d alertsData) Place(labels map[string]string) []pair {
+	return placeWithin(labels, d.OneCluster)
 }
 
 // placeRank returns the position of a label in a list: places from large to small, then all other labels.

@@ -49,13 +49,7 @@ func (e PastEpisode) DurationText() string { return SpanText(e.Seconds) }
 func (r HistoryRule) TotalTime() string { return SpanText(r.Seconds) }
 
 // Place returns the labels without their own column that state the place of an episode, the largest place first.
-func (d historyData) Place(e PastEpisode) []pair {
-	var hidden []string
-	if d.oneCluster {
-		hidden = append(hidden, "cluster")
-	}
-	return placeLabels(e.Labels, hidden...)
-}
+func (d historyData) Place(e PastEpisode) []pair { return placeWithin(e.Labels, d.oneCluster) }
 
 // Ended describes for people why the episode ended.
 func (e PastEpisode) Ended() string { return ReasonText(e.Reason) }

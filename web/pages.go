@@ -266,15 +266,11 @@ func newerFirst(a, b *episodes.Episode) int {
 
 // severityRank returns the position of a severity in a list. The most severe one comes first.
 func severityRank(severity string) int {
-	switch severity {
-	case "critical":
-		return 0
-	case "warning":
-		return 1
-	case "info":
-		return 2
+	severities := []string{"critical", "warning", "info"}
+	if i := slices.Index(severities, severity); i >= 0 {
+		return i
 	}
-	return 3
+	return len(severities)
 }
 
 type pair struct{ Name, Value string }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"strconv"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"crowsnest/episodes"
-
 	"crowsnest/internal/text"
 )
 
@@ -100,13 +100,8 @@ func capitalise(s string) string {
 }
 
 func stateText(s string) string {
-	switch s {
-	case "held":
-		return "on hold"
-	case string(episodes.StateUnwatched):
-		return "not watched any more"
-	}
-	return s
+	texts := map[string]string{"held": "on hold", string(episodes.StateUnwatched): "not watched any more"}
+	return cmp.Or(texts[s], s)
 }
 
 // codeText returns text as HTML. The parts between backquotes become code elements.

@@ -9,9 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"crowsnest/internal/kube"
 	"crowsnest/matcher"
@@ -120,14 +121,10 @@ func Download(ctx context.Context, cfg Config) (*Snapshot, error) {
 
 // runConcurrently calls f concurrently with the numbers from 0 to n-1. It returns when all calls have returned.
 func runConcurrently(n int, f func(int)) {
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range min(n, atOnce) {
-		workers.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				f(i)
-			}
-		})
+	var calls errgroup.Group
+	calls.SetLimit(atOnce)
+	for i := range n {
+		calls.Go(func() error { f(i); return nil })
 	}
-	workers.Wait()
+	_ = calls.Wait() // the calls return no error
 }

@@ -73,24 +73,25 @@ func (l *podLog) logKind() string {
 }
 
 func (d *download) addLogs(c kubernetes.RecordedContainer) {
+	current := &podLog{RecordedContainer: c}
 	for _, part := range []string{c.Namespace, c.Pod, c.UID, c.Container} {
 		if part == "" || strings.ContainsAny(part, "/_\\\x00") || part == "." || part == ".." {
-			d.unseen.addOptional("logs of", fmt.Sprintf("%q", c.Namespace+"/"+c.Pod+"/"+c.Container), "this is not the name of a container", "")
+			d.unseen.addOptional("logs of", fmt.Sprintf("%q", current.name()), "this is not the name of a container", "")
 			return
 		}
 	}
 	if c.Labels["app"] == "crowsnest" {
-		d.unseen.addOptional("logs of", c.Namespace+"/"+c.Pod+"/"+c.Container, "crowsnest repeats lines of others in its own", "")
+		d.unseen.addOptional("logs of", current.name(), "crowsnest repeats lines of others in its own", "")
 		return
 	}
 	if c.Previous && c.EndedAt.After(d.Since) {
 		if c.Restarts > 1 && c.StartedAt.After(d.Since) {
-			d.unseen.addOptional("logs of older instances of", c.Namespace+"/"+c.Pod+"/"+c.Container, "the API has those of the newest two", "")
+			d.unseen.addOptional("logs of older instances of", current.name(), "the API has those of the newest two", "")
 		}
 		d.logs = append(d.logs, &podLog{RecordedContainer: c, previous: true})
 	}
 	if c.Log {
-		d.logs = append(d.logs, &podLog{RecordedContainer: c})
+		d.logs = append(d.logs, current)
 	}
 }
 

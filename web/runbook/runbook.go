@@ -97,7 +97,7 @@ func Page(set *rules.Set, r *rules.Rule) string {
 	para(describeTrigger(r))
 	para("## Impact")
 	para(annotationText(r, "description"))
-	para(impactSection(r))
+	para(impacts[r.Severity])
 	para(nameSymptoms(set, r))
 	para("## Diagnosis")
 	para(describeCauses(set, r))
@@ -135,16 +135,10 @@ func commandText(t *rules.Template) string {
 	return t.DocumentText(strings.ToUpper, func(text string) string { return text })
 }
 
-func impactSection(r *rules.Rule) string {
-	switch r.Severity {
-	case rules.SeverityCritical:
-		return "Critical: needs attention immediately."
-	case rules.SeverityWarning:
-		return "Warning: needs attention within days."
-	case rules.SeverityInfo:
-		return "Info: no action is needed."
-	}
-	return ""
+var impacts = map[rules.Severity]string{
+	rules.SeverityCritical: "Critical: needs attention immediately.",
+	rules.SeverityWarning:  "Warning: needs attention within days.",
+	rules.SeverityInfo:     "Info: no action is needed.",
 }
 
 func mitigationSection(r *rules.Rule) string {

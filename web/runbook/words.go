@@ -73,14 +73,10 @@ func describeShared(r *rules.Rule, a *rules.ClearOrUnless) string {
 }
 
 func formatNames(all []string) string {
-	out := make([]string, len(all))
-	for i, n := range all {
-		out[i] = "*" + n + "*"
+	if last := len(all) - 1; last > 0 {
+		return "*" + strings.Join(all[:last], "*, *") + "* and *" + all[last] + "*"
 	}
-	if len(out) < 2 {
-		return strings.Join(out, "")
-	}
-	return strings.Join(out[:len(out)-1], ", ") + " and " + out[len(out)-1]
+	return "*" + strings.Join(all, "") + "*"
 }
 
 func diagnosisSection(r *rules.Rule) string {
@@ -174,12 +170,13 @@ func exampleLines(r *rules.Rule) string {
 	var fires, quiet strings.Builder
 	shownFires, shownQuiet := 0, 0
 	seen := map[string]bool{}
+	isMet := func(p matcher.PartExplanation) bool { return p.Part >= 0 && p.IsMet }
 	for _, t := range r.Tests {
 		switch {
 		case expectsAlert(t) && shownFires < maxExamples:
 			// A line is shown only once.
 			shownFires += writeLines(&fires, t, func(line string) bool {
-				ok := !seen[line] && matchesStep(r, line)
+				ok := !seen[line] && slices.ContainsFunc(matcher.Explain(r, nil, []byte(line)).Parts, isMet)
 				seen[line] = seen[line] || ok
 				return ok
 			})
@@ -215,10 +212,6 @@ func writeLines(b *strings.Builder, t rules.Test, wanted func(line string) bool)
 	}
 	fmt.Fprintf(b, "- %s\n\n  ```\n  %s\n  ```\n\n", escape(strings.TrimSuffix(t.Name, ".")), strings.ReplaceAll(strings.Join(lines, "\n  "), "```", "'''"))
 	return 1
-}
-
-func matchesStep(r *rules.Rule, text string) bool {
-	return slices.ContainsFunc(matcher.Explain(r, nil, []byte(text)).Parts, func(p matcher.PartExplanation) bool { return p.Part >= 0 && p.IsMet })
 }
 
 // linkTo returns a link from the page of one rule to the page of another. If set lacks the other rule, it returns only

@@ -219,18 +219,13 @@ func (m *maker) dropNeedless(lines []Line, unit time.Duration, others bool) []Li
 }
 
 func (m *maker) triggerLine(lines []Line) Line {
+	matches := func(p matcher.PartExplanation) bool { return p.Part >= 0 && p.Matches() }
 	for _, l := range slices.Backward(lines) {
-		if matchesStep(m.rule, l) {
+		if slices.ContainsFunc(matcher.Explain(m.rule, l.Labels, []byte(l.Text)).Parts, matches) {
 			return l
 		}
 	}
 	return lines[0]
-}
-
-func matchesStep(r *rules.Rule, l Line) bool {
-	return slices.ContainsFunc(matcher.Explain(r, l.Labels, []byte(l.Text)).Parts, func(p matcher.PartExplanation) bool {
-		return p.Part >= 0 && p.Matches()
-	})
 }
 
 func (m *maker) testName(falsePage bool) string {
@@ -257,14 +252,8 @@ func (m *maker) newTest(lines []Line, unit time.Duration) rules.Test {
 	}
 	for _, l := range lines {
 		in := rules.Input{At: l.Time.Sub(lines[0].Time).Round(unit), Text: string(l.Text), Repeat: 1}
-		for name, v := range l.Labels {
-			if t.Stream[name] != v {
-				if in.Labels == nil {
-					in.Labels = map[string]string{}
-				}
-				in.Labels[name] = v
-			}
-		}
+		in.Labels = maps.Clone(l.Labels)
+		maps.DeleteFunc(in.Labels, func(name, v string) bool { return t.Stream[name] == v })
 		if n := len(t.Input); n > 0 && mergeRepeat(&t.Input[n-1], &in) {
 			continue
 		}
@@ -397,10 +386,7 @@ func byImportance(a, b string) int {
 		}
 		return 9
 	}
-	if d := rank(a) - rank(b); d != 0 {
-		return d
-	}
-	return strings.Compare(a, b)
+	return cmp.Or(rank(a)-rank(b), strings.Compare(a, b))
 }
 
 // plainYAML returns s unquoted if every YAML parser reads the result as the string s, and quoted otherwise.

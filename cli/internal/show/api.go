@@ -73,15 +73,8 @@ func EpisodeTables(w io.Writer, data []byte, style ListStyle) error {
 
 // stateCell returns a table cell with the state of an episode, in its color, and the reason why the episode waits.
 func stateCell(e web.Episode) Cell {
-	c := Cell{Text: string(e.State)}
-	switch e.State {
-	case episodes.StateFiring:
-		c.Color = red
-	case episodes.StatePending:
-		c.Color = yellow
-	case episodes.StateResolved:
-		c.Color = green
-	}
+	colors := map[episodes.State]string{episodes.StateFiring: red, episodes.StatePending: yellow, episodes.StateResolved: green}
+	c := Cell{Text: string(e.State), Color: colors[e.State]}
 	switch {
 	case !e.Held:
 	case len(e.Waits) == 0:

@@ -66,7 +66,7 @@ func writeReplayAlert(w io.Writer, a replay.Alert, s Style) error {
 	if a.Assumes != "" {
 		doubt = ", if it goes on"
 	}
-	fmt.Fprintf(&b, "%s%s %s %s%s\n", s.Prefix, s.paint(stateColor(e), state), s.paint(severityColor(e), severityText(e)), s.paint(bold, e.Alert), doubt)
+	fmt.Fprintf(&b, "%s%s %s %s%s\n", s.Prefix, s.paint(stateColor(e), state), s.paint(severityColor(severityText(e)), severityText(e)), s.paint(bold, e.Alert), doubt)
 	if text := e.Annotations["summary"]; text != "" {
 		fmt.Fprintf(&b, "  %s\n", oneLine(text))
 	}
@@ -119,14 +119,8 @@ func stateColor(e episodes.Episode) string {
 	return red
 }
 
-func severityColor(e episodes.Episode) string {
-	switch severityText(e) {
-	case "critical":
-		return red
-	case "warning":
-		return yellow
-	}
-	return blue
+func severityColor(severity string) string {
+	return cmp.Or(map[string]string{"critical": red, "warning": yellow}[severity], blue)
 }
 
 // DistinguishingLabels formats the labels in which the alerts of one rule can differ.

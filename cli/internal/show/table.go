@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -142,27 +143,15 @@ func ageText(d time.Duration) string {
 func boldCell(text string) Cell { return Cell{Text: text, Color: bold} }
 
 func severityCell(severity string) Cell {
-	switch severity {
-	case "critical":
-		return Cell{Text: severity, Color: red}
-	case "warning":
-		return Cell{Text: severity, Color: yellow}
-	case "":
+	if severity == "" {
 		return Cell{Text: "-"}
 	}
-	return Cell{Text: severity, Color: blue}
+	return Cell{Text: severity, Color: severityColor(severity)}
 }
 
 func healthCell(health string) Cell {
-	switch health {
-	case "ok":
-		return Cell{Text: health, Color: green}
-	case "inactive": // no source can deliver lines to the rule
-		return Cell{Text: health, Color: dim}
-	case "blind":
-		return Cell{Text: health, Color: yellow}
-	}
-	return Cell{Text: health, Color: red}
+	colors := map[string]string{"ok": green, "inactive": dim, "blind": yellow} // no source can deliver lines to an inactive rule
+	return Cell{Text: health, Color: cmp.Or(colors[health], red)}
 }
 
 func upCell(up bool) Cell {
