@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
@@ -77,7 +78,7 @@ func (m *meaning) translateSet() error {
 	}
 	var branches []pattern
 	for i, t := range m.terms {
-		t, capture := t.pattern, fmt.Sprintf("(?P<%s>%s)", mark, quoteMeta(marks[i]))
+		t, capture := t.pattern, fmt.Sprintf("(?P<%s>%s)", mark, regexp.QuoteMeta(marks[i]))
 		if text, ok := t.onlyText(); ok {
 			if marks[i] == text {
 				t = pattern{regex: capture}

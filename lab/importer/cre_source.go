@@ -100,7 +100,7 @@ func sourceSelector(r *rule, c *creRule, cond *creCondition) (string, error) {
 		return "{container=" + strconv.Quote(containers[0]) + "}", nil
 	case len(containers) > 1:
 		for i := range containers {
-			containers[i] = quoteMeta(containers[i])
+			containers[i] = regexp.QuoteMeta(containers[i])
 		}
 		return "{container=~" + strconv.Quote(strings.Join(containers, "|")) + "}", nil
 	case journalSources[name] != "":
@@ -114,7 +114,7 @@ func sourceSelector(r *rule, c *creRule, cond *creCondition) (string, error) {
 	case podSources[component] != "":
 		return "{pod=~" + strconv.Quote(".*"+podSources[component]+".*") + "}", nil
 	}
-	return "{container=~" + strconv.Quote(".*"+quoteMeta(component)+".*") + "}", nil
+	return "{container=~" + strconv.Quote(".*"+regexp.QuoteMeta(component)+".*") + "}", nil
 }
 
 // generatedEnd matches the end of a source that was generated from the title of a list.
@@ -145,5 +145,3 @@ func componentName(name string) string {
 	}
 	return strings.Join(words, "-")
 }
-
-func quoteMeta(s string) string { return regexp.QuoteMeta(s) }

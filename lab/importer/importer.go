@@ -110,11 +110,9 @@ func (r Result) Count(s Status) int {
 func Import(files []File, opt Options) (Result, error) {
 	im := &importer{opt: opt, redactor: redact.New(nil), names: map[string]bool{}}
 	if opt.From != "" {
-		from, err := selector.Parse(opt.From)
-		if err != nil {
+		if _, err := selector.Parse(opt.From); err != nil {
 			return Result{}, fmt.Errorf("the selector %s is not valid: %w", opt.From, err)
 		}
-		im.from = from
 	}
 	for _, f := range files {
 		im.readCRE(f)
@@ -131,7 +129,6 @@ func Import(files []File, opt Options) (Result, error) {
 // importer is the state of one import.
 type importer struct {
 	opt      Options
-	from     rules.Selector
 	redactor *redact.Redactor
 	names    map[string]bool // names of alerts that are already used
 	sampled  int             // number of bytes of sample logs that were searched
