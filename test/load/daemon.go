@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -21,8 +22,8 @@ type run struct {
 }
 
 const config = `rules:
-  shipped: false
-  paths: ["%s", "%s"]
+  shipped: %t
+  paths: ["%s"]
 sources:
   kubelet: {dir: "%s", look_back: 8760h}
 sinks:
@@ -58,13 +59,20 @@ func newRun(o options) (*run, error) {
 		Binary: o.binary, Dir: dir, Addr: addr, Flags: []string{"--web.enable-lifecycle", "--web.enable-pprof"},
 	}}
 	probe, rules := filepath.Join(dir, "probe.yaml"), filepath.Join(dir, "rules")
-	if err := errors.Join(os.MkdirAll(d.pods, 0o755), os.WriteFile(probe, []byte(probePack), 0o600), linkRules(rules, o.rules)); err != nil {
+	if err := errors.Join(os.MkdirAll(d.pods, 0o755), os.WriteFile(probe, []byte(probePack), 0o600)); err != nil {
 		return nil, err
+	}
+	paths, shipped := []string{probe}, o.rules == shippedRules
+	if !shipped {
+		if err := linkRules(rules, o.rules); err != nil {
+			return nil, err
+		}
+		paths = append(paths, rules)
 	}
 	if d.am, err = fakeam.Serve(fakeam.New()); err != nil {
 		return nil, err
 	}
-	return d, d.Configure(fmt.Sprintf(config, rules, probe, d.pods, d.am.URL))
+	return d, d.Configure(fmt.Sprintf(config, shipped, strings.Join(paths, `", "`), d.pods, d.am.URL))
 }
 
 // linkRules creates a rules folder with the packs at path.

@@ -50,7 +50,7 @@ func main() {
 	o := options{}
 	runs := 0
 	flag.StringVar(&o.binary, "binary", "", "the daemon; built if empty")
-	flag.StringVar(&o.rules, "rules", "100", "number of rules, or a pack or folder of packs")
+	flag.StringVar(&o.rules, "rules", "100", "number of rules, a pack, a folder of packs, or the word shipped for the packs in the binary")
 	flag.StringVar(&o.reload, "reload", "", "rules that take turns with -rules while lines are written")
 	flag.StringVar(&o.log, "log", "cri:100MB", "KIND:SIZE, such as cri:1GB or storm:100MB, or a file of CRI lines")
 	flag.IntVar(&o.files, "files", 0, "files that are written at a rate; 0: the log is read as it is")
@@ -116,6 +116,9 @@ func (o *options) complete() error {
 	o.log, err = logFor(o.dir, o.log)
 	return err
 }
+
+// shippedRules stands for the packs in the binary.
+const shippedRules = "shipped"
 
 // rulesFor returns the named folder or file of rules, or generates the given
 // number in packs of limited size.

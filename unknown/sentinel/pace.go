@@ -1,9 +1,5 @@
 package sentinel
 
-import (
-	"github.com/cespare/xxhash/v2"
-)
-
 // Limits of the number of lines that are examined. All other lines are only counted, which
 // takes a tenth of the time. The shape of a line consists of its words without digits (see
 // shapeHash).
@@ -32,7 +28,6 @@ type pace struct {
 	shapes  []shapeCount
 	parties map[string]*partyCount
 	all     partyCount
-	words   []byte // words of the line, as appendWords writes them
 }
 
 type shapeCount struct {
@@ -73,7 +68,7 @@ func (n *newShapes) admit(t int64) bool {
 // admit decides whether a line is examined. It returns the number of lines for which the line
 // then counts, or 0 if the line is not examined.
 func (p *pace) admit(n *note, line string, t int64) (weight int64) {
-	h := p.shapeHash(n.stream, line)
+	h := shapeHash(n.stream, line)
 	x := &p.shapes[h%paceSlots]
 	shape, window := uint32(h>>32), uint32(t/shapeEvery)
 	admitted := true
@@ -115,41 +110,31 @@ func (p *pace) admitParty(party string, infrastructure bool, t int64) bool {
 }
 
 // shapeHash hashes a stream and the letters of those words of a line that contain no digit. The
-// hash is equal for repetitions of a message with other times and identifiers. It is much
-// cheaper than the key of a pattern, but less exact.
-func (p *pace) shapeHash(stream uint64, line string) uint64 {
-	p.words = appendWords(p.words[:0], line[:min(len(line), shapeWithin)])
+// hash is equal for lines that differ only in numbers, times and IDs. It is much cheaper than
+// the key of a pattern, but less exact. Words are separated by everything that is not a letter,
+// digit, dash, dot or colon, so there may be empty words.
+func shapeHash(stream uint64, line string) uint64 {
 	const prime = 0x9E3779B97F4A7C15
-	h := (xxhash.Sum64(p.words) ^ stream) * prime
-	return h ^ h>>29
-}
-
-// appendWords appends the letters of those words of a line that contain no digit, each followed
-// by a star. The result is equal for lines that differ only in numbers, times and ids. Words
-// are separated by everything that is not a letter, digit, dash, dot or colon, so there may be
-// empty words.
-func appendWords(out []byte, line string) []byte {
-	word, digits := len(out), false
-	for i := range len(line) {
+	hash, digits := stream, false
+	word := hash // hash with the letters of the current word
+	for i := range min(len(line), shapeWithin) {
 		switch c := line[i]; wordClassOf[c] {
 		case letter:
-			out = append(out, c)
+			word = (word ^ uint64(c)) * prime
 		case figure:
 			digits = true
 		case joint:
 		default:
-			if digits {
-				out = out[:word]
-			} else {
-				out = append(out, '*')
+			if !digits {
+				hash = (word ^ '*') * prime
 			}
-			word, digits = len(out), false
+			word, digits = hash, false
 		}
 	}
-	if digits {
-		return out[:word]
+	if !digits {
+		hash = (word ^ '*') * prime
 	}
-	return append(out, '*')
+	return hash ^ hash>>29
 }
 
 // Classes of the bytes that a word may contain. All other bytes end a word.
