@@ -199,7 +199,10 @@ func (f *Finder) countLine(s *stream, l *matcher.Complaint) {
 	if l.Untimed {
 		at = time.Time{}
 	}
-	p.extend(at)
+	if !at.IsZero() {
+		p.extend(at)
+		p.periods.extend(at.Unix() / int64(windowSpan/time.Second))
+	}
 	if p.home == s.home {
 		p.position.extend(s.linesBefore + l.LineNumber)
 	}

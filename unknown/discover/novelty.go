@@ -29,11 +29,31 @@ const (
 	windowSpan    = 10 * time.Minute
 )
 
-// component counts the lines of a container, or of a log without a container, and records the
-// times of its first and last line.
+// timespan is the time from the first line to the last. It is zero if no line has a time.
+type timespan struct{ first, last time.Time }
+
+// extend extends x to the time of a line. A zero t means that the line has no time.
+func (x *timespan) extend(t time.Time) {
+	if t.IsZero() {
+		return
+	}
+	if x.first.IsZero() || t.Before(x.first) {
+		x.first = t
+	}
+	if t.After(x.last) {
+		x.last = t
+	}
+}
+
+func (x *timespan) add(o timespan) {
+	x.extend(o.first)
+	x.extend(o.last)
+}
+
+// component counts the lines of a container, or of a log without a container.
 type component struct {
-	first, last time.Time
-	lines       int64
+	timespan
+	lines int64
 }
 
 func (f *Finder) component(name string) *component {
@@ -43,15 +63,6 @@ func (f *Finder) component(name string) *component {
 		f.components[name] = c
 	}
 	return c
-}
-
-func (c *component) extend(t time.Time) {
-	if c.first.IsZero() || t.Before(c.first) {
-		c.first = t
-	}
-	if t.After(c.last) {
-		c.last = t
-	}
 }
 
 // windows counts the windows that contain a line of a pattern. A window is a span of time or a
@@ -92,21 +103,6 @@ func (x *positions) add(o *positions) {
 	x.windows.count = max(x.windows.count, o.windows.count)
 }
 
-// extend extends the time range of a pattern to t, the time of a line. A zero t means that the
-// line has no time.
-func (p *pattern) extend(t time.Time) {
-	if t.IsZero() {
-		return
-	}
-	if p.first.IsZero() || t.Before(p.first) {
-		p.first = t
-	}
-	if t.After(p.last) {
-		p.last = t
-	}
-	p.periods.extend(t.Unix() / int64(windowSpan/time.Second))
-}
-
 // rateNovelty adjusts the points of groups by the times when they occurred.
 func (f *Finder) rateNovelty(all []*group) {
 	for _, g := range all {
@@ -130,12 +126,9 @@ func (f *Finder) rateNovelty(all []*group) {
 }
 
 func (g *group) ranFor() time.Duration {
-	var out component
+	var out timespan
 	for _, c := range g.owners {
-		if !c.first.IsZero() {
-			out.extend(c.first)
-			out.extend(c.last)
-		}
+		out.add(c.timespan)
 	}
 	return out.last.Sub(out.first)
 }

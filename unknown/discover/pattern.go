@@ -43,15 +43,15 @@ type pattern struct {
 	number        int64
 	labels        matcher.Labels
 
-	count       int64
-	waiting     int64 // number of lines that only report a wait
-	streams     []int // numbers of the streams, in order of first occurrence; at most maxStreams
-	first, last time.Time
-	periods     windows // spans of time that contain a line
-	home        *component
-	position    positions
-	spells      spells
-	used        int64 // number of lines of all patterns that were counted before its newest line
+	timespan
+	count    int64
+	waiting  int64   // number of lines that only report a wait
+	streams  []int   // numbers of the streams, in order of first occurrence; at most maxStreams
+	periods  windows // spans of time that contain a line
+	home     *component
+	position positions
+	spells   spells
+	used     int64 // number of lines of all patterns that were counted before its newest line
 }
 
 func (p *pattern) words() []string {
@@ -71,12 +71,7 @@ func (p *pattern) add(o *pattern) {
 	for _, s := range o.streams {
 		p.seenIn(s)
 	}
-	if p.first.IsZero() || !o.first.IsZero() && o.first.Before(p.first) {
-		p.first = o.first
-	}
-	if o.last.After(p.last) {
-		p.last = o.last
-	}
+	p.timespan.add(o.timespan)
 	if p.home == o.home {
 		p.position.add(&o.position)
 	}
@@ -271,9 +266,9 @@ type spells struct {
 
 // spell is an uninterrupted repetition of a message for one object.
 type spell struct {
-	object      uint64 // hash of the object
-	first, last time.Time
-	count       int
+	timespan
+	object uint64 // hash of the object
+	count  int
 }
 
 // count counts a line about an object. t is zero for a line without a timestamp. A spell in
@@ -284,24 +279,19 @@ func (x *spells) count(object uint64, t time.Time) {
 	case k >= 0:
 	case len(x.all) < maxSpells:
 		k = len(x.all)
-		x.all = append(x.all, spell{object: object, first: t, last: t})
+		x.all = append(x.all, spell{object: object, timespan: timespan{t, t}})
 	default:
 		if k = slices.IndexFunc(x.all, func(s spell) bool { return t.Sub(s.last) > maxSilence }); k < 0 {
 			return
 		}
-		x.all[k] = spell{object: object, first: t, last: t}
+		x.all[k] = spell{object: object, timespan: timespan{t, t}}
 	}
 	s := &x.all[k]
 	if t.Sub(s.last).Abs() > maxSilence {
-		s.first, s.last, s.count = t, t, 0
+		s.timespan, s.count = timespan{t, t}, 0
 	}
 	s.count++
-	if t.Before(s.first) {
-		s.first = t
-	}
-	if t.After(s.last) {
-		s.last = t
-	}
+	s.extend(t)
 	x.mostLines = max(x.mostLines, s.count)
 	x.longest = max(x.longest, s.last.Sub(s.first))
 }

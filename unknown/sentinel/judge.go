@@ -2,6 +2,7 @@ package sentinel
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -158,15 +159,11 @@ func (s *Sentinel) Evaluate(now time.Time, proof Proof) []episodes.Episode {
 	return changed
 }
 
-func (s *Sentinel) complainingComponents() func(yield func(*component) bool) {
+func (s *Sentinel) complainingComponents() iter.Seq[*component] {
 	return func(yield func(*component) bool) {
-		for _, group := range s.components {
-			for _, item := range group.Items {
-				if c := item.Value; c.patterns != nil && c.patterns.Used() > 0 || c.alert != nil {
-					if !yield(c) {
-						return
-					}
-				}
+		for c := range s.allComponents() {
+			if (c.patterns != nil && c.patterns.Used() > 0 || c.alert != nil) && !yield(c) {
+				return
 			}
 		}
 	}
@@ -221,7 +218,7 @@ func (s *Sentinel) mayFire(c *component) bool {
 	return others < max(1, s.cfg.PerDay/2) && own < max(1, s.cfg.PerDay/4)
 }
 
-func (s *Sentinel) allComponents() func(yield func(*component) bool) {
+func (s *Sentinel) allComponents() iter.Seq[*component] {
 	return func(yield func(*component) bool) {
 		for _, group := range s.components {
 			for _, item := range group.Items {
