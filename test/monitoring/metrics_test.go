@@ -133,6 +133,9 @@ func start(t *testing.T, alertmanager, more string) scene {
 	s := scene{pods: filepath.Join(dir, "pods")}
 	require.NoError(t, os.MkdirAll(filepath.Join(s.pods, "kube-system_a-0_1", "manager"), 0o755))
 	s.log(t, "begin")
+	alertmanagers := filepath.Join(dir, "alertmanagers.yml")
+	target := strings.TrimPrefix(alertmanager, "http://")
+	require.NoError(t, os.WriteFile(alertmanagers, []byte("- targets: ["+target+"]\n"), 0o600))
 	listen, err := daemon.FreeAddr()
 	require.NoError(t, err)
 	input, keep, err := os.Pipe() // ends with the test
@@ -156,9 +159,9 @@ sources:
   stdin: {labels: {job: demo}}
 %s
 sinks:
-  alertmanager: {urls: [%q]}
+  alertmanager: {file_sd_configs: [{files: [%q]}]}
 high_availability: {shared_folder: %q, listen_address: "127.0.0.1:0", lease_duration: 3s}
-`, listen, s.pods, filepath.Join(dir, "extra.log"), more, alertmanager, dir))
+`, listen, s.pods, filepath.Join(dir, "extra.log"), more, alertmanagers, dir))
 	s.agent = begin(fmt.Sprintf("sources: {kubelet: {dir: %q}}\nsinks: {upstream: {url: 'http://%s', node: node-1}}\n", s.pods, listen))
 	return s
 }
@@ -191,14 +194,13 @@ func (s scene) scrape(t *testing.T) string {
 // later are metrics that appear with their first event,
 // and the tables that have them.
 var later = map[string]string{
-	"crowsnest_evictions_total":           "episodes/metrics.go",
-	"crowsnest_episode_overflow_total":    "episodes/metrics.go",
-	"crowsnest_rule_inactive":             "daemon/metrics.go",
-	"crowsnest_notification_discovery_up": "sinks/metrics.go",
-	"crowsnest_source_losses_total":       "sources/metrics.go",
-	"crowsnest_source_lost_bytes_total":   "sources/metrics.go",
-	"crowsnest_source_errors_total":       "sources/metrics.go",
-	"crowsnest_agents_reporting":          "agent/server/source.go",
+	"crowsnest_evictions_total":         "episodes/metrics.go",
+	"crowsnest_episode_overflow_total":  "episodes/metrics.go",
+	"crowsnest_rule_inactive":           "daemon/metrics.go",
+	"crowsnest_source_losses_total":     "sources/metrics.go",
+	"crowsnest_source_lost_bytes_total": "sources/metrics.go",
+	"crowsnest_source_errors_total":     "sources/metrics.go",
+	"crowsnest_agents_reporting":        "agent/server/source.go",
 }
 
 // Every metric in the rules and on the dashboards exists in a real daemon, and the page
