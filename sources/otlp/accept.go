@@ -1,7 +1,6 @@
 package otlp
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,14 +18,14 @@ import (
 // worker has the memory to decode one request.
 type worker struct {
 	zip   gzip.Reader
-	buf   bytes.Buffer
+	buf   []byte // request after decompression
 	lines lines
 }
 
 // trim frees large memory after a request.
 func (wk *worker) trim() {
-	if wk.buf.Cap() > maxKept {
-		wk.buf = bytes.Buffer{}
+	if cap(wk.buf) > maxKept {
+		wk.buf = nil
 	}
 	if l := &wk.lines; cap(l.text) > maxKept || cap(l.fields) > maxKept/64 {
 		wk.lines = lines{}

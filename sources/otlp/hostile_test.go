@@ -89,6 +89,7 @@ func manySenders(t testing.TB) []byte {
 func TestHostileRequests(t *testing.T) {
 	b := newBench(t, Config{MaxRate: 4096})
 	b.p.quiet = true
+	require.Equal(t, http.StatusOK, b.post(encode(t, message(nil, record(at, "boom")))).Code, "a sender that is known before")
 	type request struct {
 		body    []byte
 		headers []string

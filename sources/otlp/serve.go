@@ -30,7 +30,8 @@ const (
 	maxConns    = 512
 	maxWorkers  = 2               // largest number of requests that are decoded at the same time
 	maxKept     = mib             // largest buffer of a worker that is kept for the next request
-	bodyTimeout = 2 * time.Second // longest wait of a request for memory
+	bodyTimeout = 2 * time.Second // longest wait of a request for the memory of its body
+	turnTimeout = 5 * time.Second // longest wait of a request for a worker
 	saveTimeout = 10 * time.Second
 	listenRetry = time.Second
 	tickEvery   = time.Second
@@ -193,6 +194,8 @@ func (h *handler) acceptBody(w http.ResponseWriter, r *http.Request, enc *encodi
 	var wk *worker
 	select {
 	case wk = <-h.s.workers:
+	case <-time.After(turnTimeout):
+		return 0, refusedRecords{}, busy()
 	case <-r.Context().Done():
 		return 0, refusedRecords{}, &refusal{status: http.StatusServiceUnavailable, reason: refusedBusy, err: errors.New("the collector closed the connection")}
 	}
@@ -212,6 +215,10 @@ func tooLarge(limit int) *refusal {
 	return &refusal{status: http.StatusRequestEntityTooLarge, reason: refusedSize, err: fmt.Errorf("the request has more than %d MiB; lower send_batch_max_size of the collector, or raise sources.otlp.max_body_mib", limit)}
 }
 
+func busy() *refusal {
+	return &refusal{status: http.StatusServiceUnavailable, reason: refusedBusy, err: errors.New("too many requests at a time; send again")}
+}
+
 // readBody reads a body as it was sent. The caller must call release.
 func (s *Source) readBody(w http.ResponseWriter, r *http.Request) (body []byte, release func(), why *refusal) {
 	limit := int64(s.cfg.MaxBody) * mib
@@ -225,12 +232,11 @@ func (s *Source) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 	ctx, cancel := context.WithTimeout(r.Context(), bodyTimeout)
 	defer cancel()
 	if s.bodyRoom.Acquire(ctx, weight) != nil {
-		return nil, nil, &refusal{status: http.StatusServiceUnavailable, reason: refusedBusy, err: errors.New("too many requests at a time; send again")}
+		return nil, nil, busy()
 	}
 	release = func() { s.bodyRoom.Release(weight) }
-	var b bytes.Buffer
-	b.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
-	if _, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, limit)); err != nil {
+	body, err := readUpTo(http.MaxBytesReader(w, r.Body, limit), make([]byte, 0, max(r.ContentLength, 0)+1), int(limit))
+	if err != nil {
 		release()
 		var large *http.MaxBytesError
 		if errors.As(err, &large) {
@@ -238,7 +244,27 @@ func (s *Source) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 		}
 		return nil, nil, &refusal{status: http.StatusServiceUnavailable, reason: refusedPartial, err: fmt.Errorf("read request: %w; send again", err)}
 	}
-	return b.Bytes(), release, nil
+	return body, release, nil
+}
+
+// readUpTo appends to buf what r returns, but not more than limit+1 bytes in total. The buffer never has room for more.
+func readUpTo(r io.Reader, buf []byte, limit int) ([]byte, error) {
+	for len(buf) <= limit {
+		if len(buf) == cap(buf) {
+			larger := make([]byte, len(buf), min(max(2*cap(buf), 4<<10), limit+1))
+			copy(larger, buf)
+			buf = larger
+		}
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if errors.Is(err, io.EOF) {
+			return buf, nil
+		}
+		if err != nil {
+			return buf, err
+		}
+	}
+	return buf, nil
 }
 
 // decompress returns the request in a body. It is valid until the next call.
@@ -256,15 +282,15 @@ func (wk *worker) decompress(body []byte, encoding string, limit int) ([]byte, *
 	if err := wk.zip.Reset(bytes.NewReader(body)); err != nil {
 		return nil, damaged(err)
 	}
-	wk.buf.Reset()
-	n, err := wk.buf.ReadFrom(io.LimitReader(&wk.zip, int64(limit)*mib+1))
+	var err error
+	wk.buf, err = readUpTo(&wk.zip, wk.buf[:0], limit*mib)
 	switch {
 	case err != nil:
 		return nil, damaged(err)
-	case n > int64(limit)*mib:
+	case len(wk.buf) > limit*mib:
 		return nil, tooLarge(limit)
 	}
-	return wk.buf.Bytes(), nil
+	return wk.buf, nil
 }
 
 // awaitSaved waits until a request is on the disk.

@@ -398,3 +398,17 @@ func TestValidate(t *testing.T) {
 	f(Config{Labels: map[string]string{"a": "pod"}}, "is already set by a resource attribute")
 	f(Config{Labels: map[string]string{"a": "x.y"}}, "is not a label name")
 }
+
+// A request that gets no turn is sent again, before the connection times out.
+func TestBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{})
+		for range maxWorkers {
+			<-b.s.workers
+		}
+		w := b.post(encode(t, message(manager, record(at, "boom"))))
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.Contains(t, w.Body.String(), "too many requests at a time")
+		require.Equal(t, "1", w.Header().Get("Retry-After"))
+	})
+}
