@@ -3,11 +3,14 @@
 package otlp_test
 
 import (
+	"crypto/x509"
 	"fmt"
+	"net"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -15,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/sources/otlp"
+	"crowsnest/test/authority"
 	"crowsnest/test/daemon"
 	"crowsnest/test/fakeam"
 	"crowsnest/test/kubesim"
@@ -57,18 +61,27 @@ type scene struct {
 	d         *daemon.Daemon
 	am        *fakeam.AM
 	pod       *kubesim.Container
+	options   servers.CollectorOptions
 	collector *servers.Server
 	written   int
 	ending    map[int]bool // failures whose end is written, by id
 }
 
-func newScene(t *testing.T) *scene {
+// newScene starts everything. The collector uses TLS if there is an authority.
+func newScene(t *testing.T, ca *authority.Authority) *scene {
 	dir := t.TempDir()
+	files := map[string]string{"rules.yaml": e2ePack, "token": "secret", "web.yml": ""}
+	scheme, caFile := "http://", ""
+	if ca != nil {
+		ca.Issue("tls", &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+		scheme, caFile = "https://", filepath.Join(ca.Dir, "ca.crt")
+		files["web.yml"] = fmt.Sprintf("tls_server_config: {cert_file: %[1]s/tls.crt, key_file: %[1]s/tls.key}\n", ca.Dir)
+	}
 	s := &scene{t: t, am: fakeam.New(), ending: map[int]bool{}, d: &daemon.Daemon{Dir: dir, Binary: filepath.Join(dir, "crowsnest")}}
 	require.NoError(t, daemon.Build(s.d.Binary))
 	am := httptest.NewServer(s.am)
 	t.Cleanup(am.Close)
-	for name, text := range map[string]string{"rules.yaml": e2ePack, "token": "secret"} {
+	for name, text := range files {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	var err error
@@ -79,8 +92,9 @@ func newScene(t *testing.T) *scene {
 	require.NoError(t, s.d.Configure(fmt.Sprintf(`
 global: {external_labels: {cluster: lab}, blind_after: 10s}
 rules: {shipped: false, paths: [rules.yaml]}
-sources: {otlp: {listen_address: %q, bearer_token_file: token, lateness: 5s}}
+sources: {otlp: {listen_address: %q, bearer_token_file: token, web_config_file: web.yml, lateness: 5s}}
 sinks: {alertmanager: {urls: [%q], min_firing: 0s}}
+limits: {fingerprints: 1000000} # every line matches, and a killed collector sends its unfinished batches again after all others
 `, listen, am.URL)))
 	pods := filepath.Join(dir, "pods")
 	s.pod = kubesim.New(kubesim.Options{Root: pods, Namespace: "team-a", Pod: "app-0", Container: "app"})
@@ -93,7 +107,8 @@ sinks: {alertmanager: {urls: [%q], min_firing: 0s}}
 	})
 	require.NoError(t, s.d.Start())
 	require.NoError(t, s.d.Ready(t.Context(), time.Minute))
-	s.collector = servers.Collector(t, servers.CollectorOptions{Pods: pods, Endpoint: "http://" + listen, Node: "n1", Token: "secret"})
+	s.options = servers.CollectorOptions{Pods: pods, Endpoint: scheme + listen, Node: "n1", Token: "secret", CA: caFile}
+	s.collector = servers.Collector(t, s.options)
 	return s
 }
 
@@ -164,7 +179,7 @@ func (s *scene) outage(length time.Duration, failure, lines int) {
 func TestE2EKills(t *testing.T) {
 	kills, lines := number(t, "CROWSNEST_OTLP_KILLS", 10), number(t, "CROWSNEST_OTLP_LINES", 20_000)
 	away := time.Duration(number(t, "CROWSNEST_OTLP_OUTAGE", 5)) * time.Second
-	s := newScene(t)
+	s := newScene(t, nil)
 	s.write("", 1)
 	require.True(t, wait.Until(time.Minute, func() bool { return s.counted() == 1 }), "the first line")
 	for k := range kills {
@@ -190,7 +205,7 @@ func TestE2EKills(t *testing.T) {
 	}
 	failures := kills + 1
 	began := time.Now()
-	ok := wait.Until(3*time.Minute, func() bool {
+	ok := wait.Until(10*time.Minute, func() bool {
 		s.endNotified()
 		_, ended := s.notified()
 		for id := range failures {
@@ -216,7 +231,7 @@ func TestE2EKills(t *testing.T) {
 
 // A collector that is gone is blind, and one that comes back is not.
 func TestE2ESilence(t *testing.T) {
-	s := newScene(t)
+	s := newScene(t, nil)
 	s.write("", 1)
 	require.True(t, wait.Until(time.Minute, func() bool { return s.counted() == 1 }), "the first line")
 	s.collector.Kill()
@@ -229,4 +244,37 @@ func TestE2ESilence(t *testing.T) {
 		last := s.am.Accepted("CrowsnestBlind")
 		return last[len(last)-1].Resolved
 	}), "it sends again")
+}
+
+// refused returns how many requests were refused for a reason.
+func (s *scene) refused(reason string) float64 {
+	all, err := s.d.Metrics(s.t.Context())
+	require.NoError(s.t, err)
+	for name, value := range all {
+		if strings.HasPrefix(name, "crowsnest_source_errors_total{") && strings.Contains(name, `"`+reason+`"`) {
+			return value
+		}
+	}
+	return 0
+}
+
+// A collector sends over TLS with a token. One with another token, and one that does not trust the certificate, are not
+// believed.
+func TestE2ETLS(t *testing.T) {
+	s := newScene(t, authority.New(t, t.TempDir()))
+	s.write("", 1)
+	require.True(t, wait.Until(time.Minute, func() bool { return s.counted() == 1 }), "the first line")
+	s.collector.Kill()
+	s.write("", 1)
+	stranger := s.options
+	stranger.Token = "another"
+	servers.Collector(t, stranger)
+	require.True(t, wait.Until(time.Minute, func() bool { return s.refused("auth") > 0 }), "another token")
+	stranger = s.options
+	stranger.CA = ""
+	distrusting := servers.Collector(t, stranger)
+	require.True(t, wait.Until(time.Minute, func() bool { return strings.Contains(distrusting.Log(), "unknown authority") }))
+	require.Equal(t, 1, s.counted())
+	s.collector.Launch()
+	require.True(t, wait.Until(time.Minute, func() bool { return s.counted() == 2 }), "the second line")
 }

@@ -16,6 +16,7 @@ type CollectorOptions struct {
 	Endpoint string // base address that receives OTLP over HTTP
 	Node     string // value of k8s.node.name
 	Token    string // bearer token
+	CA       string // file with the certificate authority of an https endpoint; empty for http
 }
 
 // Collector starts a real OpenTelemetry collector that reads files and sends OTLP over
@@ -33,7 +34,7 @@ func Collector(t testing.TB, opt CollectorOptions) *Server {
 		Name: "otel-collector", Dir: dir, t: t, bin: bin, args: []string{"--config", config},
 		env: []string{
 			"PODS=" + opt.Pods, "ENDPOINT=" + opt.Endpoint, "NODE=" + opt.Node, "AUTHORIZATION=Bearer " + opt.Token,
-			"STATE=" + filepath.Join(dir, "state"),
+			"CA=" + opt.CA, "STATE=" + filepath.Join(dir, "state"),
 		},
 	}
 	t.Cleanup(func() {
