@@ -218,7 +218,7 @@ func (f *lokiFlags) sourceConfig(now time.Time) (cfg loki.Config, rg loki.Range,
 	if rg.From = f.since.resolve(rg.To); !rg.From.Before(rg.To) {
 		return cfg, rg, usageErrorf("--since: %s is not before %s", rg.From.Format(time.RFC3339), rg.To.Format(time.RFC3339))
 	}
-	cfg = loki.Config{URL: f.url, Selector: f.query}
+	cfg.URL, cfg.Selector = f.url, f.query
 	if f.tenant != "" {
 		cfg.Tenants = []string{f.tenant}
 	}

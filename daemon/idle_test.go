@@ -68,7 +68,9 @@ func lokiOf(t *testing.T, tenants ...string) *loki.Config {
 	fake.Push(fakeloki.Entry{Tenant: "prod", Labels: map[string]string{"container": "syncer", "namespace": "a"}, Time: time.Now(), Line: "well"})
 	server := httptest.NewServer(fake)
 	t.Cleanup(server.Close)
-	return &loki.Config{URL: server.URL, Selector: `{container=~".+"}`, Tenants: tenants}
+	cfg := &loki.Config{}
+	cfg.URL, cfg.Selector, cfg.Tenants = server.URL, `{container=~".+"}`, tenants
+	return cfg
 }
 
 func idleCases() []idleCase {

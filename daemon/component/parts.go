@@ -25,9 +25,9 @@ type Part struct {
 // Setting returns the settable value of a key, or the zero Value if the kind does not have the key.
 func (p Part) Setting(key string) reflect.Value {
 	v := reflect.ValueOf(p.Settings).Elem()
-	for i := range v.NumField() {
-		if v.Type().Field(i).Tag.Get("yaml") == key {
-			return v.Field(i)
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if f.Tag.Get("yaml") == key {
+			return v.FieldByIndex(f.Index)
 		}
 	}
 	return reflect.Value{}

@@ -147,13 +147,15 @@ func (p *page) table(t reflect.Type) {
 	}
 }
 
+// inline is the tag of a struct whose keys are keys of the struct that contains it.
+const inline = ",inline"
+
 // rows returns the keys of a struct and of the structs in it.
 func (p *page) rows(t reflect.Type, prefix string) (out []row) {
 	docs, last, first := p.comments(t), "", ""
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for _, f := range reflect.VisibleFields(t) {
 		key := f.Tag.Get("yaml")
-		if key == "" || key == "-" {
+		if key == "" || key == "-" || key == inline {
 			continue
 		}
 		value := p.value(f)
@@ -251,7 +253,9 @@ func (p *page) comments(t reflect.Type) map[string]string {
 	}
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if key := f.Tag.Get("yaml"); key != "" && key != "-" {
+		if key := f.Tag.Get("yaml"); key == inline {
+			maps.Copy(out, p.comments(f.Type))
+		} else if key != "" && key != "-" {
 			name := regexp.MustCompile(`\b` + f.Name + `\b`)
 			for field, text := range out {
 				out[field] = name.ReplaceAllString(text, "`"+key+"`")

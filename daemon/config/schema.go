@@ -31,8 +31,8 @@ func schemaOfKinds(kinds []component.Kind) *jsonschema.Schema {
 	for _, k := range kinds {
 		t := reflect.TypeOf(k.Settings)
 		s := schemaOf(t)
-		for i := range t.NumField() {
-			if f := t.Field(i); strings.Contains(f.Tag.Get("strict"), "required") {
+		for _, f := range reflect.VisibleFields(t) {
+			if strings.Contains(f.Tag.Get("strict"), "required") {
 				s.Required = append(s.Required, f.Tag.Get("yaml"))
 			}
 		}

@@ -11,11 +11,7 @@ import (
 	"crowsnest/sources"
 )
 
-const (
-	defaultPoll     = 300 * time.Millisecond
-	defaultLookBack = 15 * time.Minute
-	job             = "systemd-journal" // value of the label job that log collectors use for journals
-)
+const job = "systemd-journal" // value of the label job that log collectors use for journals
 
 // ownLabels are the labels whose values come from journal entries.
 var ownLabels = []string{"identifier", "transport", "unit"}

@@ -67,8 +67,8 @@ type Source struct {
 // New returns a source. It does no I/O.
 func New(cfg Config) *Source {
 	cfg.Name = cmp.Or(cfg.Name, "journal")
-	cfg.LookBack = cmp.Or(cfg.LookBack, defaultLookBack)
-	cfg.PollInterval = cmp.Or(cfg.PollInterval, defaultPoll)
+	cfg.LookBack = cmp.Or(cfg.LookBack, 15*time.Minute)
+	cfg.PollInterval = cmp.Or(cfg.PollInterval, 300*time.Millisecond)
 	if len(cfg.Dirs) == 0 {
 		cfg.Dirs = []string{"/var/log/journal", "/run/log/journal"}
 	}

@@ -24,8 +24,6 @@ import (
 	"crowsnest/sources/internal/tail"
 )
 
-const defaultDir = "/var/log/pods"
-
 // Config selects the logs of a node to read.
 type Config struct {
 	// Name is the source's name if there are several of the kind. Default: the kind.
@@ -87,9 +85,7 @@ type Source struct {
 
 // New returns a source. It does no I/O.
 func New(cfg Config) *Source {
-	if cfg.Dir == "" {
-		cfg.Dir = defaultDir
-	}
+	cfg.Dir = cmp.Or(cfg.Dir, "/var/log/pods")
 	if cfg.Foreign {
 		cfg.SelfFolder = ""
 	}

@@ -13,11 +13,6 @@ import (
 	"crowsnest/sources"
 )
 
-const (
-	defaultMaxStreams = 200              // largest number of logs that one process follows
-	defaultLookBack   = 15 * time.Minute // maximum age of lines that are read without a position
-)
-
 // Config selects the pods whose logs are followed.
 type Config struct {
 	// Name is the source's name if there are several of the kind. Default: the kind.

@@ -76,8 +76,8 @@ var reasons = []string{
 // New returns a source. It does no I/O.
 func New(cfg Config) *Source {
 	cfg.Name = cmp.Or(cfg.Name, "kubernetes")
-	cfg.LookBack = cmp.Or(cfg.LookBack, defaultLookBack)
-	cfg.MaxStreams = cmp.Or(cfg.MaxStreams, defaultMaxStreams)
+	cfg.LookBack = cmp.Or(cfg.LookBack, 15*time.Minute)
+	cfg.MaxStreams = cmp.Or(cfg.MaxStreams, 200)
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 
@@ -17,19 +16,10 @@ import (
 // answer is the response to one query.
 type answer struct{ *rangeread.Answer }
 
-// decode parses the body. It keeps all complete entries even if it returns an error. An error
-// means that the body is incomplete, or not a response of query_range.
-func (a answer) decode() error {
-	d := jsontext.NewDecoder(bytes.NewBuffer(a.Body), jsonwalk.NewOptions()...)
-	err := a.decodeBody(d)
-	a.Sort()
-	if err != nil {
-		return fmt.Errorf("this is not a response from Loki: %w", err)
-	}
-	return nil
-}
-
-func (a answer) decodeBody(d *jsontext.Decoder) error {
+// decode implements rangeread.Dialect.Decode for responses of query_range.
+func decode(in *rangeread.Answer) error {
+	a, d := answer{in}, jsontext.NewDecoder(bytes.NewBuffer(in.Body), jsonwalk.NewOptions()...)
+	defer a.Sort()
 	if kind := d.PeekKind(); kind != '{' {
 		return cmp.Or(d.SkipValue(), errors.New("it is not an object"))
 	}

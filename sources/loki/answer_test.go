@@ -14,7 +14,7 @@ import (
 	"crowsnest/sources/internal/rangeread"
 )
 
-func answerOf(body []byte) answer { return answer{&rangeread.Answer{Body: body}} }
+func answerOf(body []byte) *rangeread.Answer { return &rangeread.Answer{Body: body} }
 
 // plainEntry is an entry as strings.
 type plainEntry struct {
@@ -43,7 +43,7 @@ func plainMap(m map[string]string) string {
 	return strings.Join(out, ",")
 }
 
-func plain(a answer) []plainEntry {
+func plain(a *rangeread.Answer) []plainEntry {
 	var out []plainEntry
 	for _, e := range a.Entries {
 		out = append(out, plainEntry{e.Time, plainPairs(a.Streams[e.Stream].Labels), whole(e.Line), plainPairs(e.Meta)})
@@ -187,7 +187,7 @@ func FuzzAnswer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		a := answerOf(slices.Clone(data))
-		err := a.decode()
+		err := decode(a)
 		for _, e := range a.Entries {
 			require.Less(t, e.Stream, len(a.Streams))
 		}
@@ -209,7 +209,7 @@ func FuzzAnswer(f *testing.F) {
 func TestAnswer(t *testing.T) {
 	for _, s := range answers {
 		a := answerOf([]byte(s))
-		err := a.decode()
+		err := decode(a)
 		want, bad, ok := reference([]byte(s))
 		require.Equal(t, ok, err == nil, "%s: %v", s, err)
 		if ok {
@@ -225,22 +225,22 @@ func TestAnswerCutAnywhere(t *testing.T) {
 	all, _, _ := reference([]byte(answers[0]))
 	for n := range len(answers[0]) {
 		a := answerOf([]byte(answers[0][:n]))
-		require.Error(t, a.decode())
+		require.Error(t, decode(a))
 		for _, e := range plain(a) {
 			require.Contains(t, all, e)
 		}
 	}
 	a := answerOf([]byte(`{"data":{"result":[{"stream":{"a":"b"},"values":[["1","x"],["25","y`))
-	require.Error(t, a.decode())
+	require.Error(t, decode(a))
 	require.Len(t, a.Entries, 1)
 	require.EqualValues(t, 25, a.Cut, "the time of the entry that is cut")
 }
 
 func TestAnswerBounds(t *testing.T) {
 	a := answerOf([]byte(`{"data":` + strings.Repeat("[", 100_000)))
-	require.ErrorContains(t, a.decode(), "depth")
+	require.ErrorContains(t, decode(a), "depth")
 	a = answerOf([]byte(`{"warnings":["half of it", "more"]}`))
-	require.NoError(t, a.decode())
+	require.NoError(t, decode(a))
 	require.Equal(t, "half of it", a.Warning)
 }
 
@@ -263,7 +263,7 @@ func BenchmarkAnswer(b *testing.B) {
 	for b.Loop() {
 		a.Reset()
 		a.Body = append(a.Body, page.String()...)
-		if err := a.decode(); err != nil || len(a.Entries) != 5000 {
+		if err := decode(a); err != nil || len(a.Entries) != 5000 {
 			b.Fatal(err, len(a.Entries))
 		}
 	}

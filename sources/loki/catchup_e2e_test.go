@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/sources/internal/rangeread"
 	"crowsnest/test/lokilab"
 	"crowsnest/test/servers"
 )
@@ -38,7 +39,7 @@ func TestE2ECatchUp(t *testing.T) {
 	for _, text := range []string{"bad line", "line"} {
 		p := newSink(rule(t, "R", text))
 		p.quiet = true
-		s := New(Config{URL: l.URL, Selector: `{app=~".+"}`, LookBack: outage + time.Minute + time.Since(began.Add(outage))})[0]
+		s := New(Config{rangeread.Config{URL: l.URL, Selector: `{app=~".+"}`, LookBack: outage + time.Minute + time.Since(began.Add(outage))}})[0]
 		s.Info().UseRules(p.set)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)

@@ -1,9 +1,7 @@
 package loki
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -13,55 +11,36 @@ import (
 	"crowsnest/sources/internal/rangeread"
 )
 
-// client implements rangeread.Client.
-type client struct{ *rangeread.HTTP }
-
-func newClient(cfg rangeread.Config, tenant string) rangeread.Client {
-	// Without this header, Loki mixes structured metadata into the labels, and one stream
-	// becomes many.
-	header := map[string]string{"X-Loki-Response-Encoding-Flags": "categorize-labels"}
+// header makes Loki return structured metadata apart from the labels. Otherwise one stream
+// becomes many.
+func header(tenant string) map[string]string {
+	out := map[string]string{"X-Loki-Response-Encoding-Flags": "categorize-labels"}
 	if tenant != "" {
-		header["X-Scope-OrgID"] = tenant
+		out["X-Scope-OrgID"] = tenant
 	}
-	return client{rangeread.NewHTTP(cfg, "loki", header, refine)}
+	return out
 }
 
-// Query sends one query and stores the response in a. If the query fails, a holds the
-// complete entries of the partial response.
-func (c client) Query(ctx context.Context, q rangeread.Query, a *rangeread.Answer) *rangeread.Failure {
-	a.Reset()
-	values := url.Values{
+func query(q rangeread.Query) (path string, form url.Values) {
+	return "/loki/api/v1/query_range", url.Values{
 		"query": {q.Text}, "direction": {"forward"}, "limit": {strconv.Itoa(q.Limit)},
 		"start": {strconv.FormatInt(q.From, 10)}, "end": {strconv.FormatInt(q.To, 10)},
 	}
-	f := c.Get(ctx, "/loki/api/v1/query_range", values, &a.Body)
-	if f != nil && f.Reason != rangeread.ReasonTooLarge && f.Reason != rangeread.ReasonBroken && f.Reason != rangeread.ReasonTimeout {
-		return f
-	}
-	if err := (answer{a}).decode(); err != nil && f == nil {
-		f = &rangeread.Failure{Reason: rangeread.ReasonMalformed, Err: err}
-	}
-	return f
 }
 
-// ListStreams returns selectors of the streams that have entries around time t. most is the
-// largest number of selectors.
-func (c client) ListStreams(ctx context.Context, selector string, t int64, most int) ([]string, *rangeread.Failure) {
-	values := url.Values{
-		"match[]": {selector},
-		"start":   {strconv.FormatInt(t-int64(time.Second), 10)}, "end": {strconv.FormatInt(t+int64(time.Second), 10)},
+func listStreams(selector string, t int64, _ int) (path string, form url.Values) {
+	around := int64(time.Second)
+	return "/loki/api/v1/series", url.Values{
+		"match[]": {selector}, "start": {strconv.FormatInt(t-around, 10)}, "end": {strconv.FormatInt(t+around, 10)},
 	}
-	var body []byte
-	if f := c.Get(ctx, "/loki/api/v1/series", values, &body); f != nil {
-		return nil, f
-	}
+}
+
+func decodeStreams(body []byte) ([]map[string]string, error) {
 	var said struct {
 		Data []map[string]string `json:"data"`
 	}
-	if err := json.Unmarshal(body, &said); err != nil {
-		return nil, &rangeread.Failure{Reason: rangeread.ReasonMalformed, Err: fmt.Errorf("this is not a list of streams from Loki: %w", err)}
-	}
-	return rangeread.ExactSelectors(said.Data[:min(most, len(said.Data))]), nil
+	err := json.Unmarshal(body, &said)
+	return said.Data, err
 }
 
 // refine adds the reason of a response with an error.

@@ -2,15 +2,12 @@ package loki
 
 import (
 	"context"
-	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/prometheus/common/model"
 
-	"crowsnest/internal/httpconfig"
 	"crowsnest/internal/lazyre"
 	"crowsnest/matcher"
 	"crowsnest/rules"
@@ -21,7 +18,8 @@ import (
 // dialect describes Loki.
 var dialect = &rangeread.Dialect{
 	Key: "loki", Server: "Loki", Address: "http://loki-gateway:3100", API: "/loki/api",
-	Client: newClient, CheckTenant: checkTenant, ParseSelector: selector.Parse,
+	Header: header, Query: query, Decode: decode, ListStreams: listStreams, DecodeStreams: decodeStreams, Refine: refine,
+	CheckTenant: checkTenant, ParseSelector: selector.Parse,
 	IsName: model.LegacyValidation.IsValidLabelName, Names: "letters, digits and _, as Loki does (dots become _)",
 	Text: filterText, Open: ` |~ "`, Or: "|", Close: `"`,
 	// Loki accepts queries of 128 KiB, and before version 2.9 only of 5 KiB.
@@ -56,75 +54,21 @@ func checkTenant(name string) string {
 
 // Config selects the streams that are read from a Loki.
 type Config struct {
-	// Name is the source's name if there are several of the kind. Default: the kind.
-	Name string `yaml:"name" bounds:"0,4096"`
-	// URL is the base address of Loki, or of the gateway in front of it.
-	URL string `yaml:"url" bounds:"0,4096" strict:"required"`
-	// HTTP configures TLS, credentials and proxies. Redirects are never followed, because they
-	// could leak credentials.
-	HTTP httpconfig.Config `yaml:"http_config"`
-	// Tenants are the tenants to read. Each is read by its own source. If empty, requests name
-	// no tenant, which suits a Loki without auth_enabled. If there are several tenants, every
-	// stream has the label tenant.
-	Tenants []string `yaml:"tenants" bounds:"0,1000,4096"`
-	// Selector is a LogQL selector of the streams to read. Anyone who can push to Loki can
-	// choose the labels of a stream.
-	Selector string `yaml:"selector" bounds:"0,4096" strict:"required"`
-	// Labels renames labels of streams and structured metadata. It maps the name in Loki to the
-	// name in rules, for example {k8s_namespace_name: namespace}. Renamed labels take
-	// precedence.
-	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
-	// IgnoreLabels are labels that do not identify a stream, in addition to those that always
-	// differ between sources.
-	IgnoreLabels []string `yaml:"ignore_labels" bounds:"0,1000,4096"`
-	// LookBack is the maximum age of lines that are read without a saved position. Default
-	// 15m.
-	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
-	// Lateness is the longest delay with which an entry may reach Loki and still count before a
-	// decision. Default 2m.
-	Lateness time.Duration `yaml:"lateness" bounds:"0s,1y"`
-	// FastInterval is the interval of the queries for new entries, and FastOverlap is how far
-	// such a query reaches back. Default 15s and 10s.
-	FastInterval time.Duration `yaml:"fast_interval" bounds:"0s,1y"`
-	FastOverlap  time.Duration `yaml:"fast_overlap" bounds:"0s,1y"`
-	// SlowInterval is the interval of the queries for late entries, and SlowOverlap is how far
-	// such a query reaches back. Default 5m and 1h. Loki accepts entries that are late by up to
-	// half of its max_chunk_age, which is 1h by default.
-	SlowInterval time.Duration `yaml:"slow_interval" bounds:"0s,1y"`
-	SlowOverlap  time.Duration `yaml:"slow_overlap" bounds:"0s,1y"`
-	// Limit is the largest number of entries per response. Default 5000, which is the default
-	// of Loki's max_entries_limit_per_query. If Loki allows less, the source requests less.
-	Limit int `yaml:"limit" bounds:"0,100000"`
-	// Timeout is the time limit of one request. Default 10s.
-	Timeout time.Duration `yaml:"timeout" bounds:"0s,1y"`
-
-	// SelfNamespace and SelfPod name the pod in which this program runs. The log of this pod is
-	// never read, because it contains lines that were already matched.
-	SelfNamespace string `yaml:"-"`
-	SelfPod       string `yaml:"-"`
-	// Clock replaces time.Now in tests.
-	Clock func() time.Time `yaml:"-"`
-	// Transport replaces the transport that HTTP configures. Tests set it.
-	Transport http.RoundTripper `yaml:"-"`
-	// MaxBody is the largest number of bytes of a response. Default 8 MiB. Tests set it.
-	MaxBody int `yaml:"-"`
-	// MaxKeys is the largest number of read entries that are remembered. Default 1048576. Tests
-	// set it.
-	MaxKeys int `yaml:"-"`
+	rangeread.Config `yaml:",inline"`
 }
 
 // Validate returns all errors of the configuration, each with advice. It does no I/O.
-func (c Config) Validate() error { return rangeread.Config(c).Check(dialect) }
+func (c Config) Validate() error { return c.Check(dialect) }
 
 // Source reads the streams of one tenant.
 type Source = rangeread.Source
 
 // New returns the sources of a configuration, one for each tenant. It does no I/O.
-func New(cfg Config) []*Source { return rangeread.New(dialect, rangeread.Config(cfg)) }
+func New(cfg Config) []*Source { return rangeread.New(dialect, cfg.Config) }
 
 // Serves returns a function like Source.Serves for a configuration. cfg must be valid.
 func Serves(cfg Config) func(rules.Selector) bool {
-	return rangeread.Serves(dialect, rangeread.Config(cfg))
+	return rangeread.Serves(dialect, cfg.Config)
 }
 
 // Range is the input of ReadRange.
@@ -136,5 +80,5 @@ func ReadRange(ctx context.Context, cfg Config, rg Range, f func(s *matcher.Stre
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	return rangeread.ReadRange(ctx, dialect, rangeread.Config(cfg), rg, f)
+	return rangeread.ReadRange(ctx, dialect, cfg.Config, rg, f)
 }

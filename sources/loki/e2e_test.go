@@ -48,7 +48,7 @@ func TestE2ENothingLostOrDoubled(t *testing.T) {
 	px, err := lokilab.NewProxy(l.URL)
 	require.NoError(t, err)
 	defer px.Close()
-	cfg := Config{URL: px.URL, Selector: `{app=~".+"}`, Tenants: []string{"one", "two"}, LookBack: 6 * time.Minute, SlowInterval: 15 * time.Second}
+	cfg := Config{rangeread.Config{URL: px.URL, Selector: `{app=~".+"}`, Tenants: []string{"one", "two"}, LookBack: 6 * time.Minute, SlowInterval: 15 * time.Second}}
 	require.NoError(t, cfg.Validate())
 	p := newSink(pack(t, `- {alert: R, from: '{app="a"}', match: bad, severity: warning}`))
 	p.quiet = true
@@ -138,7 +138,7 @@ func counted(errs map[string]int64) map[string]int64 {
 // The assumptions of the reader about Loki.
 func TestE2EPromises(t *testing.T) {
 	l := servers.Loki(t, servers.LokiOptions{})
-	cfg := Config{URL: l.URL, Selector: `{app=~".+"}`, LookBack: 50 * time.Minute}
+	cfg := Config{rangeread.Config{URL: l.URL, Selector: `{app=~".+"}`, LookBack: 50 * time.Minute}}
 	now := time.Now().Add(-10 * time.Minute)
 	push := func(age time.Duration, line string, labels map[string]string, meta map[string]string) {
 		t.Helper()
@@ -199,13 +199,13 @@ func TestE2EEmptyTimes(t *testing.T) {
 		n := 0
 		require.NoError(t, servers.Get(t.Context(), l.URL+"/loki/api/v1/query_range?"+values.Encode(), func(body []byte) error {
 			a := answerOf(body)
-			err := a.decode()
+			err := decode(a)
 			n = a.Count
 			return err
 		}))
 		return n
 	}
-	c := newClient(rangeread.Config{URL: l.URL, Timeout: 10 * time.Second, MaxBody: 8 << 20}, "")
+	c := rangeread.NewClient(dialect, rangeread.Config{URL: l.URL, Timeout: 10 * time.Second, MaxBody: 8 << 20}, "")
 	defer c.Close()
 	var got rangeread.Answer
 	require.Zero(t, naive())
@@ -241,7 +241,7 @@ func TestE2EFilterCost(t *testing.T) {
 		_, filter, _ := strings.Cut(q, dialect.Open)
 		alone = append(alone, strings.TrimSuffix(filter, dialect.Close))
 	}
-	c := newClient(rangeread.Config{URL: l.URL, Timeout: time.Minute, MaxBody: 8 << 20}, "")
+	c := rangeread.NewClient(dialect, rangeread.Config{URL: l.URL, Timeout: time.Minute, MaxBody: 8 << 20}, "")
 	defer c.Close()
 	var a rangeread.Answer
 	for _, queries := range [][]string{
@@ -288,7 +288,7 @@ func (c *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 func recorded(t *testing.T, l *servers.LokiServer, set *rules.Set) []string {
 	t.Helper()
 	c := &recorder{}
-	s := New(Config{URL: l.URL, Selector: `{app="a"}`, Transport: c, Timeout: time.Minute})[0]
+	s := New(Config{rangeread.Config{URL: l.URL, Selector: `{app="a"}`, Transport: c, Timeout: time.Minute}})[0]
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- s.Run(ctx, newSink(set)) }()

@@ -12,6 +12,7 @@ import (
 
 	"crowsnest/matcher"
 	"crowsnest/rules/selector"
+	"crowsnest/sources/internal/rangeread"
 	"crowsnest/test/fakeloki"
 )
 
@@ -23,7 +24,7 @@ func TestServes(t *testing.T) {
 		all := New(cfg)
 		require.Equal(t, want, all[len(all)-1].Serves(sel))
 	}
-	c := Config{URL: "http://x", Selector: `{cluster="a", env=~"p.*", k8s_ns="n"}`, Labels: map[string]string{"k8s_ns": "namespace"}}
+	c := Config{rangeread.Config{URL: "http://x", Selector: `{cluster="a", env=~"p.*", k8s_ns="n"}`, Labels: map[string]string{"k8s_ns": "namespace"}}}
 	f(c, `{cluster="a"}`, true)
 	f(c, `{cluster="b"}`, false)
 	f(c, `{env="q"}`, true) // not known

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/rules"
+	"crowsnest/sources/internal/rangeread"
 	"crowsnest/test/lokilab"
 	"crowsnest/test/servers"
 )
@@ -37,7 +38,7 @@ func TestE2ELoad(t *testing.T) {
 	set, err := rules.Load(rules.Shipped())
 	require.NoError(t, err)
 	load := &loadMeter{next: http.DefaultTransport}
-	s := New(Config{URL: l.URL, Selector: `{app=~".+"}`, Transport: load})[0]
+	s := New(Config{rangeread.Config{URL: l.URL, Selector: `{app=~".+"}`, Transport: load}})[0]
 	s.Info().UseRules(set)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)

@@ -19,6 +19,7 @@ import (
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sources"
+	"crowsnest/sources/internal/rangeread"
 	"crowsnest/test/fakeloki"
 )
 
@@ -168,10 +169,10 @@ type bench struct {
 
 // config reads often, so that every minute has many rounds of both kinds.
 func config(l *fakeloki.Loki) Config {
-	return Config{
+	return Config{rangeread.Config{
 		URL: "http://loki:3100", Selector: `{app=~".+"}`, Transport: l.Transport(),
 		FastInterval: time.Second, SlowInterval: 15 * time.Second,
-	}
+	}}
 }
 
 // usual sets the default intervals.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/matcher"
+	"crowsnest/sources/internal/rangeread"
 	"crowsnest/test/fakeloki"
 )
 
@@ -265,7 +266,7 @@ func TestRestart(t *testing.T) {
 func TestRestoreBroken(t *testing.T) {
 	f := func(text, want string) {
 		t.Helper()
-		err := New(Config{URL: "http://x", Selector: `{a="b"}`})[0].Restore(json.RawMessage(text))
+		err := New(Config{rangeread.Config{URL: "http://x", Selector: `{a="b"}`}})[0].Restore(json.RawMessage(text))
 		require.ErrorContains(t, err, want)
 	}
 	f(`{`, "read positions of loki")
@@ -274,7 +275,7 @@ func TestRestoreBroken(t *testing.T) {
 	f(`{"version":1}`, "inconsistent")
 	f(`{"version":1,"covered":5,"floor":6,"proved":1,"deep":1}`, "inconsistent")
 	f(`{"version":1,"covered":5,"floor":1,"proved":1,"deep":1,"keys":"AAAA"}`, "damaged")
-	s := New(Config{URL: "http://x", Selector: `{a="b"}`})[0]
+	s := New(Config{rangeread.Config{URL: "http://x", Selector: `{a="b"}`}})[0]
 	require.NoError(t, s.Restore(nil))
 	require.Nil(t, s.Positions())
 }

@@ -11,11 +11,6 @@ import (
 	"crowsnest/sources"
 )
 
-const (
-	defaultInterval = time.Minute
-	defaultObjects  = 50000
-)
-
 // Config selects the objects whose state becomes lines.
 type Config struct {
 	// Name is the source's name if there are several of the kind. Default: the kind.
@@ -69,8 +64,8 @@ func (c Config) Components() []string {
 
 func (c Config) withDefaults() Config {
 	c.Name = cmp.Or(c.Name, "objects")
-	c.Interval = cmp.Or(c.Interval, defaultInterval)
-	c.MaxObjects = cmp.Or(c.MaxObjects, defaultObjects)
+	c.Interval = cmp.Or(c.Interval, time.Minute)
+	c.MaxObjects = cmp.Or(c.MaxObjects, 50000)
 	if len(c.Kinds) == 0 {
 		c.Kinds = DefaultKinds()
 	}

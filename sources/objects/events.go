@@ -25,8 +25,7 @@ import (
 )
 
 const (
-	eventsPath      = "/apis/events.k8s.io/v1"
-	defaultLookBack = 15 * time.Minute // maximum age of Events that are read without a position
+	eventsPath = "/apis/events.k8s.io/v1"
 	// eventLateness is the longest time between an occurrence and the arrival of its Event at
 	// the API server.
 	eventLateness = 10 * time.Second
@@ -82,7 +81,7 @@ type Events struct {
 
 // NewEvents returns a source of Events. It does no I/O.
 func NewEvents(cfg EventsConfig) *Events {
-	cfg.Name, cfg.LookBack = cmp.Or(cfg.Name, "events"), cmp.Or(cfg.LookBack, defaultLookBack)
+	cfg.Name, cfg.LookBack = cmp.Or(cfg.Name, "events"), cmp.Or(cfg.LookBack, 15*time.Minute)
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}

@@ -12,16 +12,6 @@ import (
 	"crowsnest/sources"
 )
 
-// Defaults of Config.
-const (
-	defaultListen      = ":4318"
-	defaultMaxBody     = 8
-	defaultMaxRate     = 32
-	defaultMaxSenders  = 500
-	defaultLateness    = time.Minute
-	defaultForgetAfter = time.Hour
-)
-
 // ownLabels maps resource attributes to the labels that rules select by.
 var ownLabels = map[string]string{
 	attrCluster: "cluster", "k8s.namespace.name": "namespace", "k8s.pod.name": "pod", "k8s.container.name": "container",
@@ -81,12 +71,12 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Name = cmp.Or(c.Name, "otlp")
-	c.ListenAddress = cmp.Or(c.ListenAddress, defaultListen)
-	c.MaxBody = cmp.Or(c.MaxBody, defaultMaxBody)
-	c.MaxRate = cmp.Or(c.MaxRate, defaultMaxRate)
-	c.MaxSenders = cmp.Or(c.MaxSenders, defaultMaxSenders)
-	c.Lateness = cmp.Or(c.Lateness, defaultLateness)
-	c.ForgetAfter = cmp.Or(c.ForgetAfter, defaultForgetAfter)
+	c.ListenAddress = cmp.Or(c.ListenAddress, ":4318")
+	c.MaxBody = cmp.Or(c.MaxBody, 8)
+	c.MaxRate = cmp.Or(c.MaxRate, 32)
+	c.MaxSenders = cmp.Or(c.MaxSenders, 500)
+	c.Lateness = cmp.Or(c.Lateness, time.Minute)
+	c.ForgetAfter = cmp.Or(c.ForgetAfter, time.Hour)
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}

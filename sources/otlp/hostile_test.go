@@ -117,7 +117,7 @@ func TestHostileRequests(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(40*mib), "what it keeps")
-	require.LessOrEqual(t, len(b.s.senders), defaultMaxSenders)
+	require.LessOrEqual(t, len(b.s.senders), b.s.cfg.MaxSenders)
 	require.LessOrEqual(t, b.s.streams.Len(), maxStreams)
 	require.Equal(t, http.StatusOK, b.post(encode(t, message(nil, record(at, "boom")))).Code, "it still works")
 }

@@ -2,7 +2,6 @@ package victorialogs
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,37 +21,17 @@ import (
 // overhead is the largest number of bytes that a request adds to a query.
 const overhead = 128
 
-// client implements rangeread.Client.
-type client struct {
-	*rangeread.HTTP
-	lines lineWriter
+func header(tenant string) map[string]string {
+	if tenant == "" {
+		return nil
+	}
+	account, project, _ := strings.Cut(tenant, ":")
+	return map[string]string{"AccountID": account, "ProjectID": project}
 }
 
-func newClient(cfg rangeread.Config, tenant string, lines lineWriter) rangeread.Client {
-	header := map[string]string{}
-	if tenant != "" {
-		account, project, _ := strings.Cut(tenant, ":")
-		header["AccountID"], header["ProjectID"] = account, project
-	}
-	c := &client{HTTP: rangeread.NewHTTP(cfg, "victorialogs", header, refine), lines: lines}
-	c.NeedsEnd = true // a response has one line for each entry, and nothing after them
-	return c
-}
-
-// Query sends one query and stores the response in a. If the query fails, a holds the complete
-// entries of the partial response.
-func (c *client) Query(ctx context.Context, q rangeread.Query, a *rangeread.Answer) *rangeread.Failure {
-	a.Reset()
-	// The order is part of the query, because the parameter limit returns the newest entries.
-	text := timeFilter(q.From, q.To) + q.Text + " | sort by (_time) limit " + strconv.Itoa(q.Limit)
-	f := c.Get(ctx, "/select/logsql/query", values(text), &a.Body)
-	if f != nil && f.Reason != rangeread.ReasonTooLarge && f.Reason != rangeread.ReasonBroken && f.Reason != rangeread.ReasonTimeout {
-		return f
-	}
-	if err := c.decode(a); err != nil && f == nil {
-		f = &rangeread.Failure{Reason: rangeread.ReasonMalformed, Err: fmt.Errorf("this is not a response from VictoriaLogs: %w", err)}
-	}
-	return f
+// query sorts the entries, because the parameter limit returns the newest ones.
+func query(q rangeread.Query) (path string, form url.Values) {
+	return "/select/logsql/query", values(timeFilter(q.From, q.To) + q.Text + " | sort by (_time) limit " + strconv.Itoa(q.Limit))
 }
 
 // values returns the parameters of a request. A cluster must not omit the entries of storage
@@ -66,22 +45,19 @@ func timeFilter(from, to int64) string {
 	return "_time:[" + text(from) + ", " + text(to) + ") "
 }
 
-// ListStreams returns selectors of the streams that have entries at time t. most is the largest
-// number of selectors.
-func (c *client) ListStreams(ctx context.Context, selector string, t int64, most int) ([]string, *rangeread.Failure) {
-	form := values(timeFilter(t, t+1) + selector)
+func listStreams(selector string, t int64, most int) (path string, form url.Values) {
+	form = values(timeFilter(t, t+1) + selector)
 	form.Set("limit", strconv.Itoa(most))
-	var body []byte
-	if f := c.Get(ctx, "/select/logsql/streams", form, &body); f != nil {
-		return nil, f
-	}
+	return "/select/logsql/streams", form
+}
+
+func decodeStreams(body []byte) (streams []map[string]string, err error) {
 	var said struct {
 		Values []struct {
 			Value string `json:"value"`
 		} `json:"values"`
 	}
-	err := json.Unmarshal(body, &said)
-	var streams []map[string]string
+	err = json.Unmarshal(body, &said)
 	for _, v := range said.Values {
 		labels := map[string]string{}
 		pairs, ok := parseStream([]byte(v.Value))
@@ -93,16 +69,12 @@ func (c *client) ListStreams(ctx context.Context, selector string, t int64, most
 		}
 		streams = append(streams, labels)
 	}
-	if err != nil {
-		return nil, &rangeread.Failure{Reason: rangeread.ReasonMalformed, Err: fmt.Errorf("this is not a list of streams from VictoriaLogs: %w", err)}
-	}
-	return rangeread.ExactSelectors(streams), nil
+	return streams, err
 }
 
-// decode parses the body. It keeps all complete entries even if it returns an error. An error
-// means that the body is not a sequence of objects. VictoriaLogs ends a response with the text of
-// an error if it fails after it has sent entries.
-func (c *client) decode(a *rangeread.Answer) error {
+// decode implements rangeread.Dialect.Decode. VictoriaLogs ends a response with the text of an
+// error if it fails after it has sent entries.
+func (w lineWriter) decode(a *rangeread.Answer) error {
 	d := jsontext.NewDecoder(bytes.NewBuffer(a.Body), jsonwalk.NewOptions()...)
 	streams := map[string]int{}
 	defer a.Sort()
@@ -122,7 +94,7 @@ func (c *client) decode(a *rangeread.Answer) error {
 			return err
 		}
 		a.Count++
-		if !ok || !c.addRow(a, streams, row) {
+		if !ok || !w.addRow(a, streams, row) {
 			a.Bad++
 		}
 	}
@@ -130,7 +102,7 @@ func (c *client) decode(a *rangeread.Answer) error {
 
 // addRow adds the entry of a row. streams has the index of each stream in the response. addRow
 // returns false if the row has no time or no stream.
-func (c *client) addRow(a *rangeread.Answer, streams map[string]int, row []rangeread.Pair) bool {
+func (w lineWriter) addRow(a *rangeread.Answer, streams map[string]int, row []rangeread.Pair) bool {
 	var r record
 	var name []byte
 	err := errors.New("it has no time")
@@ -161,7 +133,7 @@ func (c *client) addRow(a *rangeread.Answer, streams map[string]int, row []range
 		streams[string(name)] = index
 	}
 	r.removeLabels(a.Streams[index].Labels)
-	a.Entries = append(a.Entries, rangeread.Entry{Time: r.at.UnixNano(), Stream: index, Line: c.lines.line(&r), Meta: r.fields})
+	a.Entries = append(a.Entries, rangeread.Entry{Time: r.at.UnixNano(), Stream: index, Line: w.line(&r), Meta: r.fields})
 	return true
 }
 

@@ -21,7 +21,7 @@ const rows = `{"_msg":"one \u003cb> \"q\"","_stream":"{app=\"a\",k8s.ns=\"x, {y}
 func decoded(t *testing.T, body string) (*rangeread.Answer, error) {
 	t.Helper()
 	a := &rangeread.Answer{Body: []byte(body)}
-	return a, (&client{}).decode(a)
+	return a, lineWriter{}.decode(a)
 }
 
 func plain(a *rangeread.Answer) (out []string) {
@@ -83,7 +83,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"_stream":"{a=\"\\xff\"}","_time":"2026-11-29T16:51:31+01:00"} x`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		a := &rangeread.Answer{Body: body}
-		_ = (&client{lines: lineWriter{fields: []string{"*"}}}).decode(a)
+		_ = lineWriter{fields: []string{"*"}}.decode(a)
 		for _, e := range a.Entries {
 			require.Less(t, e.Stream, len(a.Streams))
 		}
@@ -106,7 +106,7 @@ func TestCutResponses(t *testing.T) {
 		}))
 		defer server.Close()
 		cfg := rangeread.Config{URL: server.URL, Timeout: 10 * time.Second, MaxBody: 1 << 20}
-		c := newClient(cfg, "", lineWriter{})
+		c := rangeread.NewClient(Config{}.dialect(), cfg, "")
 		defer c.Close()
 		var a rangeread.Answer
 		failure := c.Query(t.Context(), rangeread.Query{Text: `{a="b"}`, To: 1, Limit: 10}, &a)

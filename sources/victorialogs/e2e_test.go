@@ -21,6 +21,7 @@ import (
 	"crowsnest/internal/pause"
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/sources/internal/rangeread"
 	"crowsnest/test/lokilab"
 	"crowsnest/test/servers"
 )
@@ -55,7 +56,7 @@ func TestE2ENothingLostOrDoubled(t *testing.T) {
 	require.NoError(t, err)
 	defer px.Close()
 	tenants := []string{"0:0", "12:34"}
-	cfg := Config{URL: px.URL, Selector: `{app=~".+"}`, Tenants: tenants, LookBack: 6 * time.Minute, SlowInterval: 15 * time.Second}
+	cfg := Config{Config: rangeread.Config{URL: px.URL, Selector: `{app=~".+"}`, Tenants: tenants, LookBack: 6 * time.Minute, SlowInterval: 15 * time.Second}}
 	require.NoError(t, cfg.Validate())
 	set := pack(t, `- {alert: R, from: '{app="a"}', match: bad, severity: warning}`)
 	readers := []*reader{}
@@ -221,7 +222,7 @@ func TestE2EPromises(t *testing.T) {
 - {alert: C, from: '{container=~"sync.*"}', match: {field: {Cluster: seldom}}, severity: info}
 - {alert: D, from: '{container="syncer"}', match: "\"a|b\" (x) `+"`y`"+` é", severity: info}
 `)
-	cfg := Config{URL: l.URL, Selector: `{app=~".+", kube.pod/x="p"}`, Labels: map[string]string{"kube.container": "container"}, LookBack: 50 * time.Minute}
+	cfg := Config{Config: rangeread.Config{URL: l.URL, Selector: `{app=~".+", kube.pod/x="p"}`, Labels: map[string]string{"kube.container": "container"}, LookBack: 50 * time.Minute}}
 	for _, limit := range []int{0, 100} { // a limit of 100 divides the lines of one time by streams
 		cfg.Limit = limit
 		p, _ := readAll(t, cfg, set)
@@ -278,7 +279,7 @@ func TestE2EFilterIsSound(t *testing.T) {
 	for chunk := range slices.Chunk(rows, 5000) {
 		push(t, l.URL, strings.Join(slices.Sorted(maps.Keys(names)), ","), chunk...)
 	}
-	cfg := Config{URL: l.URL, Selector: `{always="there", component=~".*"}`, LookBack: time.Hour, Timeout: time.Minute}
+	cfg := Config{Config: rangeread.Config{URL: l.URL, Selector: `{always="there", component=~".*"}`, LookBack: time.Hour, Timeout: time.Minute}}
 	p, _ := readAll(t, cfg, set)
 	t.Logf("%d of %d lines read", p.total(), len(rows))
 	got := hitTexts(p.hits)
@@ -303,7 +304,7 @@ func TestE2EParsedLines(t *testing.T) {
 	s.Add(time.Now(), `{"level":"error","msg":"Reconciler error","Cluster":{"name":"c"},"error":"lease lost"}`)
 	require.NoError(t, w.Push(t.Context(), []lokilab.Stream{s}))
 	set := pack(t, `- {alert: A, from: '{app="a"}', match: {contains: lease lost, field: {Cluster.name: c}}, severity: info}`)
-	p, _ := readAll(t, Config{URL: l.URL, Selector: `{app="a"}`, Fields: []string{"*"}}, set)
+	p, _ := readAll(t, Config{Config: rangeread.Config{URL: l.URL, Selector: `{app="a"}`}, Fields: []string{"*"}}, set)
 	require.Equal(t, map[string]int{`{"level":"error","msg":"Reconciler error","Cluster":{"name":"c"},"error":"lease lost"}`: 1}, p.count)
 	require.Len(t, p.hits, 1)
 }
@@ -319,7 +320,7 @@ func TestE2ELimits(t *testing.T) {
 		rows = append(rows, map[string]any{"ts": now.Add(-time.Duration(i) * time.Second).UnixNano(), "m": fmt.Sprintf("bad %03d", i), "app": "a"})
 	}
 	push(t, l.URL, "app", rows...)
-	p, s := readAll(t, Config{URL: l.URL, Selector: `{app="a"}`}, pack(t, yaml.String()))
+	p, s := readAll(t, Config{Config: rangeread.Config{URL: l.URL, Selector: `{app="a"}`}}, pack(t, yaml.String()))
 	require.Equal(t, 200, p.total())
 	require.Positive(t, s.Status().Errors["range"])
 	require.Positive(t, s.Status().Errors["query_length"])

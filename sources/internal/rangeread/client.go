@@ -34,23 +34,10 @@ type Query struct {
 	Limit    int    // largest number of entries in the response, which has the oldest ones
 }
 
-// Client sends requests to one server on behalf of one tenant. It is not safe for concurrent
-// use.
-type Client interface {
-	// Query sends one query and stores the response in a. If the query fails, a holds the
-	// complete entries of the partial response.
-	Query(ctx context.Context, q Query, a *Answer) *Failure
-	// ListStreams returns selectors of the streams that have entries around time t, each of
-	// which selects one stream. most is the largest number of selectors.
-	ListStreams(ctx context.Context, selector string, t int64, most int) ([]string, *Failure)
-	// Close closes idle connections.
-	Close()
-}
-
-// ExactSelectors returns one selector for each stream, which matches only this stream. A
+// exactSelectors returns one selector for each stream, which matches only this stream. A
 // selector also requires the absence of labels, because another stream may have the same
 // labels and more.
-func ExactSelectors(streams []map[string]string) []string {
+func exactSelectors(streams []map[string]string) []string {
 	names := map[string]bool{}
 	for _, labels := range streams {
 		for name := range labels {
@@ -68,35 +55,62 @@ func ExactSelectors(streams []map[string]string) []string {
 	return out
 }
 
-// HTTP sends requests to one server. It is not safe for concurrent use.
-type HTTP struct {
-	// NeedsEnd means that the text of a response does not show whether it is complete.
-	NeedsEnd bool
-
+// Client sends requests to one server on behalf of one tenant. It is not safe for concurrent
+// use.
+type Client struct {
+	dialect *Dialect
+	tenant  string
 	base    string
 	timeout time.Duration
 	maxBody int
-	header  map[string]string
-	refine  func(f *Failure, code int, said string)
 	lazy    httpconfig.Lazy
 }
 
-// NewHTTP returns a client for the server of a configuration. header is sent with every
-// request. refine adds the reason of an error response that has no common meaning. code is its
-// status, and said is its text.
-func NewHTTP(cfg Config, name string, header map[string]string, refine func(f *Failure, code int, said string)) *HTTP {
-	return &HTTP{
-		base: strings.TrimRight(cfg.URL, "/"), timeout: cfg.Timeout, maxBody: cfg.MaxBody, header: header, refine: refine,
-		lazy: httpconfig.Lazy{Config: cfg.HTTP, Name: name, UserAgent: "crowsnest", Idle: time.Minute, Transport: cfg.Transport},
+// NewClient returns a client for the server of a configuration. "" means that requests name no
+// tenant.
+func NewClient(d *Dialect, cfg Config, tenant string) *Client {
+	return &Client{
+		dialect: d, tenant: tenant, base: strings.TrimRight(cfg.URL, "/"), timeout: cfg.Timeout, maxBody: cfg.MaxBody,
+		lazy: httpconfig.Lazy{Config: cfg.HTTP, Name: d.Key, UserAgent: "crowsnest", Idle: time.Minute, Transport: cfg.Transport},
 	}
 }
 
 // Close closes idle connections.
-func (c *HTTP) Close() { c.lazy.Close() }
+func (c *Client) Close() { c.lazy.Close() }
 
-// Get requests a path below the base address, and stores the response in body. After the
+// Query sends one query and stores the response in a. If the query fails, a holds the complete
+// entries of the partial response.
+func (c *Client) Query(ctx context.Context, q Query, a *Answer) *Failure {
+	a.Reset()
+	path, form := c.dialect.Query(q)
+	f := c.get(ctx, path, form, &a.Body)
+	if f != nil && f.Reason != ReasonTooLarge && f.Reason != ReasonBroken && f.Reason != ReasonTimeout {
+		return f
+	}
+	if err := c.dialect.Decode(a); err != nil && f == nil {
+		f = &Failure{Reason: ReasonMalformed, Err: fmt.Errorf("this is not a response from %s: %w", c.dialect.Server, err)}
+	}
+	return f
+}
+
+// listStreams returns selectors of the streams that have entries around time t, each of which
+// selects one stream. most is the largest number of selectors.
+func (c *Client) listStreams(ctx context.Context, selector string, t int64, most int) ([]string, *Failure) {
+	path, form := c.dialect.ListStreams(selector, t, most)
+	var body []byte
+	if f := c.get(ctx, path, form, &body); f != nil {
+		return nil, f
+	}
+	streams, err := c.dialect.DecodeStreams(body)
+	if err != nil {
+		return nil, &Failure{Reason: ReasonMalformed, Err: fmt.Errorf("this is not a list of streams from %s: %w", c.dialect.Server, err)}
+	}
+	return exactSelectors(streams[:min(most, len(streams))]), nil
+}
+
+// get requests a path below the base address, and stores the response in body. After the
 // reasons TooLarge, Broken and Timeout, body holds the beginning of the response.
-func (c *HTTP) Get(ctx context.Context, path string, values url.Values, body *[]byte) *Failure {
+func (c *Client) get(ctx context.Context, path string, values url.Values, body *[]byte) *Failure {
 	client, err := c.lazy.Client()
 	if err != nil {
 		return &Failure{Reason: ReasonConfig, Err: fmt.Errorf("http_config: %w", err)}
@@ -120,11 +134,11 @@ func (c *HTTP) Get(ctx context.Context, path string, values url.Values, body *[]
 		said, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) //nolint:errcheck // even a part of the response is shown
 		f := classifyError(resp, string(said))
 		if f.Reason == ReasonRefused || f.Reason == ReasonServerError {
-			c.refine(f, resp.StatusCode, string(said))
+			c.dialect.Refine(f, resp.StatusCode, string(said))
 		}
 		return f
 	}
-	if c.NeedsEnd && resp.ContentLength < 0 && resp.ProtoMajor == 1 && !slices.Contains(resp.TransferEncoding, "chunked") {
+	if c.dialect.NeedsEnd && resp.ContentLength < 0 && resp.ProtoMajor == 1 && !slices.Contains(resp.TransferEncoding, "chunked") {
 		return &Failure{Reason: ReasonMalformed, Err: errors.New("the response does not show where it ends; let the proxy in front of the server use HTTP/1.1")}
 	}
 	if enc := resp.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
@@ -142,7 +156,7 @@ func (c *HTTP) Get(ctx context.Context, path string, values url.Values, body *[]
 	return nil
 }
 
-func (c *HTTP) newRequest(ctx context.Context, path string, values url.Values) (*http.Request, error) {
+func (c *Client) newRequest(ctx context.Context, path string, values url.Values) (*http.Request, error) {
 	method, address, form := http.MethodGet, c.base+path+"?"+values.Encode(), io.Reader(http.NoBody)
 	if len(address) > maxURL {
 		method, address, form = http.MethodPost, c.base+path, strings.NewReader(values.Encode())
@@ -154,7 +168,7 @@ func (c *HTTP) newRequest(ctx context.Context, path string, values url.Values) (
 	if method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	for name, value := range c.header {
+	for name, value := range c.dialect.Header(c.tenant) {
 		req.Header.Set(name, value)
 	}
 	return req, nil

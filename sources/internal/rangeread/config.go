@@ -25,8 +25,23 @@ type Dialect struct {
 	// Address is an example of a base address, and API is the path below it at which requests
 	// begin.
 	Address, API string
-	// Client returns a client for one tenant. "" means that requests name no tenant.
-	Client func(cfg Config, tenant string) Client
+	// Header returns the headers of a request. "" means that the request names no tenant.
+	Header func(tenant string) map[string]string
+	// Query returns the path below the base address and the parameters of a query.
+	Query func(q Query) (path string, form url.Values)
+	// Decode parses a.Body. It keeps all complete entries even if it returns an error. An error
+	// means that the body is incomplete, or not a response to a query.
+	Decode func(a *Answer) error
+	// NeedsEnd means that the text of a response does not show whether it is complete.
+	NeedsEnd bool
+	// ListStreams returns the path and the parameters of a request for the streams that have
+	// entries around time t. most is the largest number of streams that are needed.
+	ListStreams func(selector string, t int64, most int) (path string, form url.Values)
+	// DecodeStreams returns the labels of each stream in the response to ListStreams.
+	DecodeStreams func(body []byte) ([]map[string]string, error)
+	// Refine sets the reason of an error response that has no common meaning. code is its status,
+	// and said is its text.
+	Refine func(f *Failure, code int, said string)
 	// CheckTenant returns what is wrong with a name of a tenant and how to mend it, or "".
 	CheckTenant func(name string) string
 	// Text renders one text of a filter. Open, the texts with Or between them, and Close are a
@@ -48,18 +63,6 @@ type Dialect struct {
 	CachesNothingFound bool
 }
 
-// Defaults of the configuration.
-const (
-	defaultLookBack     = 15 * time.Minute
-	defaultLateness     = 2 * time.Minute
-	defaultFastInterval = 15 * time.Second
-	defaultFastOverlap  = 10 * time.Second
-	defaultSlowInterval = 5 * time.Minute
-	defaultSlowOverlap  = time.Hour
-	defaultLimit        = 5000
-	defaultTimeout      = 10 * time.Second
-)
-
 // maxAhead is the time into the future up to which entries are read. It equals Loki's limit
 // for ingestion.
 const maxAhead = 10 * time.Minute
@@ -70,41 +73,79 @@ const tenantLabel = "tenant"
 // ownService is the value of service_name in streams that this program writes.
 const ownService = "crowsnest"
 
-// Config selects the streams that are read from a server. Package loki describes the fields.
+// Config selects the streams that are read from a server.
 type Config struct {
-	Name          string
-	URL           string
-	HTTP          httpconfig.Config
-	Tenants       []string
-	Selector      string
-	Labels        map[string]string
-	IgnoreLabels  []string
-	LookBack      time.Duration
-	Lateness      time.Duration
-	FastInterval  time.Duration
-	FastOverlap   time.Duration
-	SlowInterval  time.Duration
-	SlowOverlap   time.Duration
-	Limit         int
-	Timeout       time.Duration
-	SelfNamespace string
-	SelfPod       string
-	Clock         func() time.Time
-	Transport     http.RoundTripper
-	MaxBody       int
-	MaxKeys       int // largest number of keys of read entries in memory, for all tenants
+	// Name is the source's name if there are several of the kind. Default: the kind.
+	Name string `yaml:"name" bounds:"0,4096"`
+	// URL is the base address of the server, or of the gateway or proxy in front of it.
+	URL string `yaml:"url" bounds:"0,4096" strict:"required"`
+	// HTTP configures TLS, credentials and proxies. Redirects are never followed, because they
+	// could leak credentials.
+	HTTP httpconfig.Config `yaml:"http_config"`
+	// Tenants are the tenants to read. Each is read by its own source. If empty, requests name no
+	// tenant, which suits a Loki without auth_enabled and means 0:0 for VictoriaLogs. A tenant of
+	// VictoriaLogs is AccountID:ProjectID. If there are several tenants, every stream has the label
+	// tenant.
+	Tenants []string `yaml:"tenants" bounds:"0,1000,4096"`
+	// Selector selects the streams to read by their labels in Loki or their stream fields in
+	// VictoriaLogs, for example {kubernetes.pod_namespace=~".+"}. Anyone who can push to the server
+	// can choose the labels of a stream.
+	Selector string `yaml:"selector" bounds:"0,4096" strict:"required"`
+	// Labels renames labels of streams and fields of entries, such as structured metadata. It maps
+	// the name in the server to the name in rules, for example {k8s_namespace_name: namespace}.
+	// Renamed labels take precedence.
+	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
+	// IgnoreLabels are labels that do not identify a stream, in addition to those that always
+	// differ between sources.
+	IgnoreLabels []string `yaml:"ignore_labels" bounds:"0,1000,4096"`
+	// LookBack is the maximum age of lines that are read without a saved position. Default
+	// 15m.
+	LookBack time.Duration `yaml:"look_back" bounds:"0s,1d"`
+	// Lateness is the longest delay with which an entry may become visible in the server and still
+	// count before a decision. Default 2m.
+	Lateness time.Duration `yaml:"lateness" bounds:"0|1s,1h"`
+	// FastInterval is the interval of the queries for new entries, and FastOverlap is how far
+	// such a query reaches back. Default 15s and 10s.
+	FastInterval time.Duration `yaml:"fast_interval" bounds:"0|100ms,20s"`
+	FastOverlap  time.Duration `yaml:"fast_overlap" bounds:"0|1s,10m"`
+	// SlowInterval is the interval of the queries for late entries, and SlowOverlap is how far
+	// such a query reaches back. Default 5m and 1h. Loki accepts entries that are late by up to
+	// half of its max_chunk_age, which is 1h by default. VictoriaLogs accepts entries of its whole
+	// retention.
+	SlowInterval time.Duration `yaml:"slow_interval" bounds:"0|1s,1h"`
+	SlowOverlap  time.Duration `yaml:"slow_overlap" bounds:"0|1s,1d"`
+	// Limit is the largest number of entries per response. Default 5000, which is the default of
+	// Loki's max_entries_limit_per_query. If the server allows less, or has too little memory to
+	// sort so many, the source requests less.
+	Limit int `yaml:"limit" bounds:"0,100000"`
+	// Timeout is the time limit of one request. Default 10s.
+	Timeout time.Duration `yaml:"timeout" bounds:"0|100ms,5m"`
+
+	// SelfNamespace and SelfPod name the pod in which this program runs. The log of this pod is
+	// never read, because it contains lines that were already matched.
+	SelfNamespace string `yaml:"-"`
+	SelfPod       string `yaml:"-"`
+	// Clock replaces time.Now in tests.
+	Clock func() time.Time `yaml:"-"`
+	// Transport replaces the transport that HTTP configures. Tests set it.
+	Transport http.RoundTripper `yaml:"-"`
+	// MaxBody is the largest number of bytes of a response. Default 8 MiB. Tests set it.
+	MaxBody int `yaml:"-"`
+	// MaxKeys is the largest number of read entries that are remembered for all tenants. Default
+	// 1048576. Tests set it.
+	MaxKeys int `yaml:"-"`
 }
 
 func (c Config) withDefaults(d *Dialect) Config {
 	c.Name = cmp.Or(c.Name, d.Key)
-	c.LookBack = cmp.Or(c.LookBack, defaultLookBack)
-	c.Lateness = cmp.Or(c.Lateness, defaultLateness)
-	c.FastInterval = cmp.Or(c.FastInterval, defaultFastInterval)
-	c.FastOverlap = cmp.Or(c.FastOverlap, defaultFastOverlap)
-	c.SlowInterval = cmp.Or(c.SlowInterval, defaultSlowInterval)
-	c.SlowOverlap = cmp.Or(c.SlowOverlap, defaultSlowOverlap)
-	c.Limit = cmp.Or(c.Limit, defaultLimit)
-	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
+	c.LookBack = cmp.Or(c.LookBack, 15*time.Minute)
+	c.Lateness = cmp.Or(c.Lateness, 2*time.Minute)
+	c.FastInterval = cmp.Or(c.FastInterval, 15*time.Second)
+	c.FastOverlap = cmp.Or(c.FastOverlap, 10*time.Second)
+	c.SlowInterval = cmp.Or(c.SlowInterval, 5*time.Minute)
+	c.SlowOverlap = cmp.Or(c.SlowOverlap, time.Hour)
+	c.Limit = cmp.Or(c.Limit, 5000)
+	c.Timeout = cmp.Or(c.Timeout, 10*time.Second)
 	c.MaxBody = cmp.Or(c.MaxBody, maxBody)
 	c.MaxKeys = cmp.Or(c.MaxKeys, maxKeys)
 	if c.Clock == nil {
@@ -115,22 +156,14 @@ func (c Config) withDefaults(d *Dialect) Config {
 
 // Check returns all errors of the configuration, each with advice. It does no I/O.
 func (c Config) Check(kind *Dialect) error {
-	d := c.withDefaults(kind)
 	_, selectorError := kind.ParseSelector(c.Selector) // it refuses selectors that require no label, as Loki does
 	errs := []error{
-		kind.checkURL(c.URL), prefixed("selector", selectorError), c.checkTenants(kind), c.checkLabels(kind),
-		inRange("look_back", c.LookBack, 0, maxBehind),
-		inRange("lateness", d.Lateness, time.Second, time.Hour),
-		inRange("fast_interval", d.FastInterval, 100*time.Millisecond, 20*time.Second),
-		inRange("fast_overlap", d.FastOverlap, time.Second, 10*time.Minute),
-		inRange("slow_interval", d.SlowInterval, time.Second, time.Hour),
-		inRange("slow_overlap", d.SlowOverlap, d.FastOverlap, maxBehind),
-		inRange("timeout", d.Timeout, 100*time.Millisecond, 5*time.Minute),
+		kind.checkURL(c.URL), prefixed("selector", selectorError), c.checkTenants(kind), c.checkLabels(kind), prefixed("http_config", c.HTTP.Check()),
 	}
-	if d.Limit < 1 || d.Limit > 100_000 {
-		errs = append(errs, fmt.Errorf("limit: %d is not between 1 and 100000", c.Limit))
+	if d := c.withDefaults(kind); d.SlowOverlap < d.FastOverlap {
+		errs = append(errs, fmt.Errorf("slow_overlap: %s is less than fast_overlap; use at least %s", d.SlowOverlap, d.FastOverlap))
 	}
-	return errors.Join(append(errs, prefixed("http_config", c.HTTP.Check()))...)
+	return errors.Join(errs...)
 }
 
 func prefixed(name string, err error) error {
@@ -138,13 +171,6 @@ func prefixed(name string, err error) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", name, err)
-}
-
-func inRange(name string, d, low, high time.Duration) error {
-	if d < low || d > high {
-		return fmt.Errorf("%s: %s is not between %s and %s", name, d, low, high)
-	}
-	return nil
 }
 
 func (d *Dialect) checkURL(raw string) error {

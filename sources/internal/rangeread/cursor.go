@@ -38,7 +38,7 @@ func (c *cursor) isDone() bool { return c.at >= c.end }
 // rangeReader reads time ranges step by step. It adapts the size of its requests to the errors that
 // it gets. It is not safe for concurrent use.
 type rangeReader struct {
-	client Client
+	client *Client
 	cfg    Config
 	answer Answer
 
@@ -207,7 +207,7 @@ func (r *rangeReader) tooLarge(c *cursor, q Query, f *Failure) *Failure {
 
 func (r *rangeReader) listStreams(ctx context.Context, c *cursor) *Failure {
 	selector, pipeline := cutSelector(c.query)
-	streams, f := r.client.ListStreams(ctx, selector, c.at, maxSplit)
+	streams, f := r.client.listStreams(ctx, selector, c.at, maxSplit)
 	if f != nil && ctx.Err() == nil {
 		r.failed(f)
 	}

@@ -19,7 +19,7 @@ import (
 
 // lokiLike is a dialect with the syntax of Loki.
 var lokiLike = &Dialect{
-	Key: "loki", Server: "Loki", Client: func(Config, string) Client { return nil },
+	Key: "loki", Server: "Loki",
 	Text: func(t Text) string {
 		expr := regexp.QuoteMeta(t.Text)
 		if t.Fold {
@@ -181,7 +181,8 @@ func TestShippedPacks(t *testing.T) {
 		require.Less(t, len(q), lokiLike.MaxQuery/2)
 		sent += len(q) + uncachedRoom
 	}
-	rounds := 24*time.Hour/defaultFastInterval + 24*time.Hour/defaultSlowInterval
+	cfg := Config{}.withDefaults(lokiLike)
+	rounds := 24*time.Hour/cfg.FastInterval + 24*time.Hour/cfg.SlowInterval
 	require.Less(t, sent*int(rounds), 200_000_000, "bytes of queries a day")
 	require.Less(t, len(plan.queries)*int(rounds), 24*60*60/2, "queries a day")
 

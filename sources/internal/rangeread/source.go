@@ -133,7 +133,7 @@ func newSource(d *Dialect, cfg Config, name, tenant string) *Source {
 	s := &Source{
 		dialect: d, cfg: cfg, name: name, tenant: tenant, options: matcher.StreamOptions{Format: matcher.FormatText, OfPods: true}, maxQuery: d.MaxQuery,
 		planner:     planner{dialect: d, selector: sel, naming: newNaming(cfg, tenant)},
-		rangeReader: &rangeReader{client: d.Client(cfg, tenant), cfg: cfg, limit: cfg.Limit, maxEntries: raised * cfg.Limit, span: maxSpan, cap: maxSpan},
+		rangeReader: &rangeReader{client: NewClient(d, cfg, tenant), cfg: cfg, limit: cfg.Limit, maxEntries: raised * cfg.Limit, span: maxSpan, cap: maxSpan},
 		memory:      newMemory(0, cfg.MaxKeys/max(1, len(cfg.Tenants))),
 		status:      sources.Status{Name: name, Errors: map[string]int64{}, Losses: map[string]sources.Loss{}},
 	}
