@@ -3,6 +3,7 @@ package stdin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,9 +55,7 @@ type Source struct {
 
 // New returns a source. It does no I/O.
 func New(cfg Config) *Source {
-	if cfg.Name == "" {
-		cfg.Name = "stdin"
-	}
+	cfg.Name = cmp.Or(cfg.Name, "stdin")
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
@@ -104,23 +103,53 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	}
 	s.updateStatus(func(st *sources.Status) { st.Up, st.Opened = true, true })
 	defer s.updateStatus(func(st *sources.Status) { st.Up = false })
+	reads := make(chan read)
+	go s.readAll(ctx, reads)
 	l := &lines{s: s, p: p, lastReadAt: s.cfg.Clock()}
-	ended := make(chan error, 1)
-	go func() { ended <- l.readAll() }()
 	idle := time.NewTicker(idleAfter)
 	defer idle.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			l.stop()
 			if c, ok := s.cfg.Reader.(io.Closer); ok {
 				_ = c.Close()
 			}
 			return nil
-		case err := <-ended:
-			return err
+		case r := <-reads:
+			l.lastReadAt = s.cfg.Clock()
+			l.addBytes(r.data)
+			switch {
+			case errors.Is(r.err, io.EOF):
+				l.end()
+				return nil
+			case r.err != nil:
+				s.updateStatus(func(st *sources.Status) { st.Errors["read"]++; st.Error = r.err.Error() })
+				return fmt.Errorf("read %s: %w", s.cfg.Name, r.err)
+			}
 		case <-idle.C:
 			l.handleIdle()
+		}
+	}
+}
+
+// read is the result of one read of the pipe.
+type read struct {
+	data []byte
+	err  error
+}
+
+// readAll sends the results of reads until one fails or ctx ends. It alternates between two buffers, because the
+// receiver uses the data of a read until it receives the next one.
+func (s *Source) readAll(ctx context.Context, reads chan<- read) {
+	for buf, other := make([]byte, blockSize), make([]byte, blockSize); ; buf, other = other, buf {
+		n, err := s.cfg.Reader.Read(buf)
+		select {
+		case reads <- read{buf[:n], err}:
+		case <-ctx.Done():
+			return
+		}
+		if err != nil {
+			return
 		}
 	}
 }
@@ -142,61 +171,24 @@ type lines struct {
 	s *Source
 	p sources.Pipeline
 
-	mu            sync.Mutex // held while lines are passed to the pipeline
-	stopped       bool       // whether Run has returned
-	lastReadAt    time.Time  // time of the last read
-	buf           []byte     // start of the incomplete line, at most blockSize bytes
-	droppedBytes  int64      // number of bytes of the incomplete line that were dropped
-	matchedLength int64      // length of the incomplete line when handleIdle last matched it
+	lastReadAt    time.Time // time of the last read
+	buf           []byte    // start of the incomplete line, at most blockSize bytes
+	droppedBytes  int64     // number of bytes of the incomplete line that were dropped
+	matchedLength int64     // length of the incomplete line when handleIdle last matched it
 }
 
-// readAll reads until the end of the pipe or until stop was called.
-func (l *lines) readAll() error {
-	buf := make([]byte, blockSize)
-	for {
-		n, err := l.s.cfg.Reader.Read(buf)
-		if over, err := l.addRead(buf[:n], err); over {
-			return err
-		}
+// end matches the rest of the pipe. An unterminated rest counts as a line.
+func (l *lines) end() {
+	if len(l.buf) > 0 {
+		l.flushBytes(len(l.buf))
 	}
-}
-
-func (l *lines) stop() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stopped = true
-}
-
-// addRead handles the result of one read. over means that the pipe is not read any more.
-func (l *lines) addRead(data []byte, failed error) (over bool, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.stopped {
-		return true, nil
-	}
-	s := l.s
-	l.lastReadAt = s.cfg.Clock()
-	l.addBytes(data)
-	if errors.Is(failed, io.EOF) {
-		if len(l.buf) > 0 { // an unterminated rest counts as a line
-			l.flushBytes(len(l.buf))
-		}
-		l.p.Flush(s.stream)
-		s.advanceWatermark(l.p)
-		return true, nil
-	}
-	if failed != nil {
-		s.updateStatus(func(st *sources.Status) { st.Errors["read"]++; st.Error = failed.Error() })
-		return true, fmt.Errorf("read %s: %w", s.cfg.Name, failed)
-	}
-	return false, nil
+	l.p.Flush(l.s.stream)
+	l.s.advanceWatermark(l.p)
 }
 
 // handleIdle matches an incomplete line if the pipe has no new data. When the rest of the line
 // arrives, the whole line is matched. An open pipe without new data counts as completely read.
 func (l *lines) handleIdle() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.s.cfg.Clock().Sub(l.lastReadAt) >= idleAfter {
 		if n := l.droppedBytes + int64(len(l.buf)); n != l.matchedLength {
 			l.matchedLength = n
