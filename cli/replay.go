@@ -265,7 +265,7 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 			at.setReached(rec.Time)
 			return emit(s, rec)
 		})
-	}, replay.ScanOptions{Now: rg.To, End: rg.To, Redactor: redact.New(nil), Reads: loki.Serves(cfg), Findings: len(targets) == 1})
+	}, replay.ScanOptions{Now: rg.To, End: rg.To, Redactor: redact.New(nil), Reads: loki.New(cfg)[0].Serves, Findings: len(targets) == 1})
 	progress.end()
 	if readErr != nil {
 		return fmt.Errorf("%w (read: %s)", readErr, text.Plural(reports[0].Lines, "line"))

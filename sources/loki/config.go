@@ -10,7 +10,6 @@ import (
 
 	"crowsnest/internal/lazyre"
 	"crowsnest/matcher"
-	"crowsnest/rules"
 	"crowsnest/rules/selector"
 	"crowsnest/sources/internal/rangeread"
 )
@@ -65,11 +64,6 @@ type Source = rangeread.Source
 
 // New returns the sources of a configuration, one for each tenant. It does no I/O.
 func New(cfg Config) []*Source { return rangeread.New(dialect, cfg.Config) }
-
-// Serves returns a function like Source.Serves for a configuration. cfg must be valid.
-func Serves(cfg Config) func(rules.Selector) bool {
-	return rangeread.Serves(dialect, cfg.Config)
-}
 
 // Range is the input of ReadRange.
 type Range = rangeread.Range

@@ -1,6 +1,7 @@
 package rangeread
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"slices"
@@ -84,16 +85,9 @@ func (a *Answer) ReadPairs(d *jsontext.Decoder) (pairs []Pair, ok bool, err erro
 		return nil, false, err
 	}
 	pairs = a.pairs[start:len(a.pairs):len(a.pairs)]
-	slices.SortStableFunc(pairs, func(x, y Pair) int { return cmp.Compare(string(x.Name), string(y.Name)) })
-	n := 0
-	for i := range pairs {
-		if i+1 < len(pairs) && string(pairs[i].Name) == string(pairs[i+1].Name) {
-			continue
-		}
-		pairs[n] = pairs[i]
-		n++
-	}
-	return pairs[:n:n], true, nil
+	slices.Reverse(pairs) // of the members with the same name, the last one counts
+	slices.SortStableFunc(pairs, func(x, y Pair) int { return bytes.Compare(x.Name, y.Name) })
+	return slices.CompactFunc(pairs, func(x, y Pair) bool { return bytes.Equal(x.Name, y.Name) }), true, nil
 }
 
 func appendPair(b []byte, p Pair) []byte {

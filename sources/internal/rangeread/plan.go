@@ -2,7 +2,6 @@ package rangeread
 
 import (
 	"cmp"
-	"iter"
 	"maps"
 	"regexp"
 	"slices"
@@ -242,14 +241,14 @@ func longestReadable(s string) string {
 func (p planner) shortenTexts(texts []Text) []Text {
 	count := map[Text]int{}
 	for _, t := range texts {
-		for part := range textParts(t) {
+		for _, part := range textParts(t) {
 			count[part]++
 		}
 	}
 	out := make([]Text, 0, len(texts))
 	for _, t := range texts {
 		best := t
-		for part := range textParts(t) {
+		for _, part := range textParts(t) {
 			if count[part] > count[best] || count[part] == count[best] && len(p.dialect.Text(part)) < len(p.dialect.Text(best)) {
 				best = part
 			}
@@ -259,18 +258,15 @@ func (p planner) shortenTexts(texts []Text) []Text {
 	return out
 }
 
-// textParts yields the parts of a long ASCII text that are maxText bytes long.
-func textParts(t Text) iter.Seq[Text] {
-	return func(yield func(Text) bool) {
-		if strings.ContainsFunc(t.Text, func(r rune) bool { return r >= utf8.RuneSelf }) {
-			return
-		}
-		for i := 0; i+maxText <= len(t.Text); i++ {
-			if !yield(Text{Text: t.Text[i : i+maxText], Fold: t.Fold}) {
-				return
-			}
-		}
+// textParts returns the parts of a long ASCII text that are maxText bytes long.
+func textParts(t Text) (out []Text) {
+	if strings.ContainsFunc(t.Text, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		return nil
 	}
+	for i := 0; i+maxText <= len(t.Text); i++ {
+		out = append(out, Text{Text: t.Text[i : i+maxText], Fold: t.Fold})
+	}
+	return out
 }
 
 // removeCovered sorts the texts and omits those that contain another text.

@@ -34,14 +34,9 @@ type Range struct {
 // A failed request is repeated a few times. ReadRange returns the first error of f, the error
 // of the last try, or the error of ctx. cfg must be valid.
 func ReadRange(ctx context.Context, d *Dialect, cfg Config, rg Range, f func(s *matcher.Stream, rec matcher.Record) error) error {
-	cfg = cfg.withDefaults(d)
-	tenants := cfg.Tenants
-	if len(tenants) == 0 {
-		tenants = []string{""}
-	}
-	for _, t := range tenants {
-		if err := readTenant(ctx, newSource(d, cfg, sourceName(cfg, t), t), rg, f); err != nil {
-			return fmt.Errorf("read from %s %s: %w", d.Server, sourceName(cfg, t), err)
+	for _, src := range New(d, cfg) {
+		if err := readTenant(ctx, src, rg, f); err != nil {
+			return fmt.Errorf("read from %s %s: %w", d.Server, src.name, err)
 		}
 	}
 	return nil

@@ -106,26 +106,19 @@ type stream struct {
 
 // New returns the sources of a configuration, one for each tenant. cfg must be valid. It does no
 // I/O.
-func New(d *Dialect, cfg Config) []*Source {
+func New(d *Dialect, cfg Config) (out []*Source) {
 	cfg = cfg.withDefaults(d)
 	if len(cfg.Tenants) == 0 {
 		return []*Source{newSource(d, cfg, cfg.Name, "")}
 	}
-	var out []*Source
 	for _, t := range cfg.Tenants {
-		out = append(out, newSource(d, cfg, sourceName(cfg, t), t))
+		name := cfg.Name
+		if len(cfg.Tenants) > 1 {
+			name += "-" + t
+		}
+		out = append(out, newSource(d, cfg, name, t))
 	}
 	return out
-}
-
-// sourceName returns the name of a source. If there are several tenants, the name ends with
-// the tenant.
-func sourceName(cfg Config, tenant string) string {
-	name := cfg.Name
-	if len(cfg.Tenants) > 1 {
-		name += "-" + tenant
-	}
-	return name
 }
 
 func newSource(d *Dialect, cfg Config, name, tenant string) *Source {
@@ -156,13 +149,6 @@ func newSource(d *Dialect, cfg Config, name, tenant string) *Source {
 // Name returns the key of the dialect unless the configuration sets another name. If there are several tenants,
 // the name ends with the tenant.
 func (s *Source) Name() string { return s.name }
-
-// Serves returns a function like Source.Serves for a configuration. cfg must be valid.
-func Serves(d *Dialect, cfg Config) func(rules.Selector) bool {
-	cfg = cfg.withDefaults(d)
-	sel, _ := d.ParseSelector(cfg.Selector) // Validate reports the error
-	return planner{dialect: d, selector: sel, naming: newNaming(cfg, "")}.serves
-}
 
 // Serves reports whether the selector can match a stream of this source. The source knows the
 // value of the label tenant, and of the labels that the configured selector requires with "=".
