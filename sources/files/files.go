@@ -27,8 +27,7 @@ import (
 
 // Config selects the files to read.
 type Config struct {
-	// Name is the source's name if there are several of the kind. Default: the kind.
-	Name string `yaml:"name" bounds:"0,4096"`
+	sources.Common `yaml:",inline"`
 	// Paths are the files. A file belongs to the first path that names it.
 	Paths []Path `yaml:"paths" bounds:"0,1000"`
 	// LookBack is the maximum age of lines that are read without a saved position. Default
@@ -46,9 +45,6 @@ type Config struct {
 	PollInterval time.Duration `yaml:"poll_interval" bounds:"0s,1m"`
 	// NoWatch disables inotify, for filesystems without inotify support.
 	NoWatch bool `yaml:"no_watch"`
-
-	// Clock replaces time.Now in tests.
-	Clock func() time.Time `yaml:"-"`
 }
 
 // Path selects files.

@@ -32,8 +32,7 @@ func (c Config) StreamLabels() (fixed map[string]string, free []string) {
 
 // Config selects the journals and entries to read.
 type Config struct {
-	// Name is the source's name if there are several of the kind. Default: the kind.
-	Name string `yaml:"name" bounds:"0,4096"`
+	sources.Common `yaml:",inline"`
 	// Dirs are the folders that contain one folder for each machine ID. Default
 	// /var/log/journal and /run/log/journal.
 	Dirs []string `yaml:"dirs" bounds:"0,16,4096"`
@@ -50,9 +49,6 @@ type Config struct {
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 	// PollInterval is the interval between reads. Default 300ms.
 	PollInterval time.Duration `yaml:"poll_interval" bounds:"0|10ms,1y"`
-
-	// Clock replaces time.Now in tests.
-	Clock func() time.Time `yaml:"-"`
 }
 
 // Validate returns all errors of the configuration.

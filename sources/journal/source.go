@@ -66,14 +66,11 @@ type Source struct {
 
 // New returns a source. It does no I/O.
 func New(cfg Config) *Source {
-	cfg.Name = cmp.Or(cfg.Name, "journal")
+	cfg.Common = cfg.WithDefaults("journal")
 	cfg.LookBack = cmp.Or(cfg.LookBack, 15*time.Minute)
 	cfg.PollInterval = cmp.Or(cfg.PollInterval, 300*time.Millisecond)
 	if len(cfg.Dirs) == 0 {
 		cfg.Dirs = []string{"/var/log/journal", "/run/log/journal"}
-	}
-	if cfg.Clock == nil {
-		cfg.Clock = time.Now
 	}
 	s := &Source{
 		cfg: cfg, files: map[journalfile.ID]*file{}, refused: map[string][]sources.UnreadLog{},

@@ -79,7 +79,7 @@ func newLab(t *testing.T) *lab {
 
 // start makes a new source.
 func (l *lab) start() {
-	l.src = New(Config{Dirs: []string{l.dir, l.run}, Clock: func() time.Time { return l.now }})
+	l.src = New(Config{Dirs: []string{l.dir, l.run}, Common: sources.Common{Clock: func() time.Time { return l.now }}})
 	l.src.pipe = l.p
 	l.t.Cleanup(l.src.close)
 }

@@ -26,8 +26,8 @@ import (
 
 // Config selects the logs of a node to read.
 type Config struct {
-	// Name is the source's name if there are several of the kind. Default: the kind.
-	Name string `yaml:"name" bounds:"0,4096"`
+	sources.Common `yaml:",inline"`
+	sources.OwnPod `yaml:",inline"`
 	// Dir is the directory of the pods' logs.
 	Dir string `yaml:"dir" bounds:"0,4096"`
 	// Include and Exclude are globs of namespaces. An empty Include includes all. Exclude takes
@@ -50,15 +50,9 @@ type Config struct {
 	// probably not mounted.
 	Foreign bool `yaml:"foreign"`
 
-	// SelfNamespace and SelfPod name the pod in which this program runs. The log of this pod is
-	// never read, because it contains lines that were already matched.
-	SelfNamespace string `yaml:"-"`
-	SelfPod       string `yaml:"-"`
 	// SelfFolder is the prefix of the folder of this program's pod in Dir, or "" if the pod is
 	// not known with certainty.
 	SelfFolder string `yaml:"-"`
-	// Clock replaces time.Now in tests.
-	Clock func() time.Time `yaml:"-"`
 }
 
 var pathLabels = []string{"namespace", "pod", "container", "filename"}
@@ -189,10 +183,7 @@ func (s *Source) newStream(dir, ns, pod, container string) tail.Stream {
 }
 
 func (s *Source) selectsPod(ns, pod string) bool {
-	if s.cfg.SelfPod != "" && pod == s.cfg.SelfPod && (ns == s.cfg.SelfNamespace || s.cfg.SelfNamespace == "") {
-		return false
-	}
-	return !sources.MatchesAny(s.cfg.Exclude, ns) && (len(s.cfg.Include) == 0 || sources.MatchesAny(s.cfg.Include, ns))
+	return !s.cfg.IsOwn(ns, pod) && !sources.MatchesAny(s.cfg.Exclude, ns) && (len(s.cfg.Include) == 0 || sources.MatchesAny(s.cfg.Include, ns))
 }
 
 func (s *Source) streamLabels(ns, pod, container, path string) matcher.Labels {

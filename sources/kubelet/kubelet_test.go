@@ -60,7 +60,7 @@ func TestReads(t *testing.T) {
 
 	s := New(Config{
 		Dir: root, Exclude: []string{"tenant-*"}, Labels: map[string]string{"cluster": "c1"},
-		SelfNamespace: "crowsnest", SelfPod: "crowsnest-x",
+		OwnPod: sources.OwnPod{SelfNamespace: "crowsnest", SelfPod: "crowsnest-x"},
 	})
 	require.Equal(t, "kubelet", s.Name())
 	p := &pipe{blocks: map[*matcher.Stream]string{}}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/sources"
 	"crowsnest/sources/internal/logdir"
 	"crowsnest/sources/internal/tail"
 )
@@ -35,7 +36,7 @@ func TestFind(t *testing.T) {
 	}
 	dir := func(name string) logdir.Entry { return logdir.Entry{Name: name, Dir: true} }
 	link := func(name string) logdir.Entry { return logdir.Entry{Name: name, Link: true} }
-	own := Config{SelfNamespace: "mon", SelfPod: "agent-x", SelfFolder: "mon_agent-x_u1"}
+	own := Config{OwnPod: sources.OwnPod{SelfNamespace: "mon", SelfPod: "agent-x"}, SelfFolder: "mon_agent-x_u1"}
 	tree := map[string][]logdir.Entry{
 		".":              {dir("mon_agent-x_u1"), dir("a_b_c"), dir("closed_b_c"), link("d_e_f"), link("else")},
 		"mon_agent-x_u1": {dir("crowsnest")},

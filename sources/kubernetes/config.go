@@ -15,8 +15,8 @@ import (
 
 // Config selects the pods whose logs are followed.
 type Config struct {
-	// Name is the source's name if there are several of the kind. Default: the kind.
-	Name string `yaml:"name" bounds:"0,4096"`
+	sources.Common `yaml:",inline"`
+	sources.OwnPod `yaml:",inline"`
 	// Kubeconfig is the path of a file. The default is the service account of the
 	// pod that this program runs in.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
@@ -40,12 +40,6 @@ type Config struct {
 	// Labels are added to every stream, for example cluster.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 
-	// SelfNamespace and SelfPod name the pod in which this program runs. The log of this pod is
-	// never read, because it contains lines that were already matched.
-	SelfNamespace string `yaml:"-"`
-	SelfPod       string `yaml:"-"`
-	// Clock replaces time.Now in tests.
-	Clock func() time.Time `yaml:"-"`
 	// Transport replaces the network in tests.
 	Transport http.RoundTripper `yaml:"-"`
 }
@@ -70,8 +64,5 @@ func (c Config) Validate() error {
 }
 
 func (c Config) selects(ns, pod string) bool {
-	if c.SelfPod != "" && pod == c.SelfPod && (ns == c.SelfNamespace || c.SelfNamespace == "") {
-		return false
-	}
-	return !sources.MatchesAny(c.Exclude, ns) && (len(c.Include) == 0 || sources.MatchesAny(c.Include, ns))
+	return !c.IsOwn(ns, pod) && !sources.MatchesAny(c.Exclude, ns) && (len(c.Include) == 0 || sources.MatchesAny(c.Include, ns))
 }

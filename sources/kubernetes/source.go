@@ -75,12 +75,9 @@ var reasons = []string{
 
 // New returns a source. It does no I/O.
 func New(cfg Config) *Source {
-	cfg.Name = cmp.Or(cfg.Name, "kubernetes")
+	cfg.Common = cfg.WithDefaults("kubernetes")
 	cfg.LookBack = cmp.Or(cfg.LookBack, 15*time.Minute)
 	cfg.MaxStreams = cmp.Or(cfg.MaxStreams, 200)
-	if cfg.Clock == nil {
-		cfg.Clock = time.Now
-	}
 	s := &Source{
 		cfg:    cfg,
 		client: kube.New(kube.Options{Kubeconfig: cfg.Kubeconfig, Transport: cfg.Transport}),

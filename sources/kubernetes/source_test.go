@@ -178,7 +178,7 @@ func (b *bench) want(key string, texts ...string) {
 
 func TestFollows(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		b.cfg = Config{Labels: map[string]string{"cluster": "c1"}, Exclude: []string{"kube-*"}, SelfNamespace: "mon", SelfPod: "crowsnest-0"}
+		b.cfg = Config{Labels: map[string]string{"cluster": "c1"}, Exclude: []string{"kube-*"}, OwnPod: sources.OwnPod{SelfNamespace: "mon", SelfPod: "crowsnest-0"}}
 		now := time.Now()
 		b.api.put(fakePod{
 			ns: "demo", name: "web-5d4f-x2", node: "node-1", labels: map[string]string{"app": "web", "pod-template-hash": "5d4f"},

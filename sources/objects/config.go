@@ -13,8 +13,7 @@ import (
 
 // Config selects the objects whose state becomes lines.
 type Config struct {
-	// Name is the source's name if there are several of the kind. Default: the kind.
-	Name string `yaml:"name" bounds:"0,4096"`
+	sources.Common `yaml:",inline"`
 	// Kubeconfig is the path of a file. The default is the service account of the
 	// pod that this program runs in.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
@@ -31,8 +30,6 @@ type Config struct {
 	MaxObjects int `yaml:"max_objects" bounds:"0,1000000"`
 	// Labels are added to every stream, for example cluster.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
-	// Clock replaces time.Now in tests.
-	Clock func() time.Time `yaml:"-"`
 	// Transport replaces the network in tests.
 	Transport http.RoundTripper `yaml:"-"`
 }
@@ -63,14 +60,11 @@ func (c Config) Components() []string {
 }
 
 func (c Config) withDefaults() Config {
-	c.Name = cmp.Or(c.Name, "objects")
+	c.Common = c.WithDefaults("objects")
 	c.Interval = cmp.Or(c.Interval, time.Minute)
 	c.MaxObjects = cmp.Or(c.MaxObjects, 50000)
 	if len(c.Kinds) == 0 {
 		c.Kinds = DefaultKinds()
-	}
-	if c.Clock == nil {
-		c.Clock = time.Now
 	}
 	return c
 }

@@ -41,8 +41,7 @@ const (
 
 // EventsConfig selects the Events to read.
 type EventsConfig struct {
-	// Name is the source's name if there are several of the kind. Default: the kind.
-	Name string `yaml:"name" bounds:"0,4096"`
+	sources.Common `yaml:",inline"`
 	// Kubeconfig is the path of a file. The default is the service account of the
 	// pod that this program runs in.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
@@ -56,8 +55,6 @@ type EventsConfig struct {
 	// Labels are added to every stream, for example cluster.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 
-	// Clock replaces time.Now in tests.
-	Clock func() time.Time `yaml:"-"`
 	// Transport replaces the network in tests.
 	Transport http.RoundTripper `yaml:"-"`
 }
@@ -81,10 +78,7 @@ type Events struct {
 
 // NewEvents returns a source of Events. It does no I/O.
 func NewEvents(cfg EventsConfig) *Events {
-	cfg.Name, cfg.LookBack = cmp.Or(cfg.Name, "events"), cmp.Or(cfg.LookBack, 15*time.Minute)
-	if cfg.Clock == nil {
-		cfg.Clock = time.Now
-	}
+	cfg.Common, cfg.LookBack = cfg.WithDefaults("events"), cmp.Or(cfg.LookBack, 15*time.Minute)
 	s := &Events{cfg: cfg, counts: newEventCounts(), output: output{
 		name: cfg.Name, components: []string{eventsView.component()}, namespaces: cfg.Namespaces, labels: cfg.Labels, clock: cfg.Clock,
 		client: kube.New(kube.Options{Kubeconfig: cfg.Kubeconfig, Transport: cfg.Transport}), streams: map[streamKey]*stream{},

@@ -27,8 +27,8 @@ const (
 
 // Config sets where collectors connect, and how they are authenticated.
 type Config struct {
-	// Name is the source's name if there are several of the kind. Default: the kind.
-	Name string `yaml:"name" bounds:"0,4096"`
+	sources.Common `yaml:",inline"`
+	sources.OwnPod `yaml:",inline"`
 	// ListenAddress is the address to which collectors send POST /v1/logs. Default :4318.
 	ListenAddress string `yaml:"listen_address" bounds:"0,4096"`
 	// WebConfigFile is a web configuration file of exporter-toolkit. It configures TLS, client
@@ -58,28 +58,19 @@ type Config struct {
 	// 1h.
 	ForgetAfter time.Duration `yaml:"forget_after" bounds:"0|5s,30d"`
 
-	// SelfNamespace and SelfPod name the pod in which this program runs. The log of this pod is
-	// never read, because it contains lines that were already matched.
-	SelfNamespace string `yaml:"-"`
-	SelfPod       string `yaml:"-"`
-	// Clock replaces time.Now in tests.
-	Clock func() time.Time `yaml:"-"`
 	// Leads reports whether this process may accept records now, and otherwise who may. nil
 	// means that it always may.
 	Leads func() (leads bool, who string) `yaml:"-"`
 }
 
 func (c Config) withDefaults() Config {
-	c.Name = cmp.Or(c.Name, "otlp")
+	c.Common = c.WithDefaults("otlp")
 	c.ListenAddress = cmp.Or(c.ListenAddress, ":4318")
 	c.MaxBody = cmp.Or(c.MaxBody, 8)
 	c.MaxRate = cmp.Or(c.MaxRate, 32)
 	c.MaxSenders = cmp.Or(c.MaxSenders, 500)
 	c.Lateness = cmp.Or(c.Lateness, time.Minute)
 	c.ForgetAfter = cmp.Or(c.ForgetAfter, time.Hour)
-	if c.Clock == nil {
-		c.Clock = time.Now
-	}
 	return c
 }
 

@@ -238,7 +238,7 @@ func (s *Source) stream(labels matcher.Labels) *stream {
 	}
 	st := &stream{
 		s:           matcher.NewStream(labels, matcher.StreamOptions{Format: matcher.FormatText, OfPods: true}),
-		selfWritten: s.cfg.SelfPod != "" && labels["pod"] == s.cfg.SelfPod && (s.cfg.SelfNamespace == "" || labels["namespace"] == s.cfg.SelfNamespace),
+		selfWritten: s.cfg.IsOwn(labels["namespace"], labels["pod"]),
 	}
 	s.streams.Add(key, st)
 	return st

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"crowsnest/rules"
+	"crowsnest/sources"
 )
 
 var at = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
@@ -375,7 +376,7 @@ func TestServes(t *testing.T) {
 
 // The own log is never read.
 func TestOwnLog(t *testing.T) {
-	b := newBench(t, Config{SelfNamespace: "capi-system", SelfPod: "capi-0"})
+	b := newBench(t, Config{OwnPod: sources.OwnPod{SelfNamespace: "capi-system", SelfPod: "capi-0"}})
 	require.Equal(t, http.StatusOK, b.post(encode(t, message(manager, record(at, "boom")))).Code)
 	require.Empty(t, b.p.texts)
 }

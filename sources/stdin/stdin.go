@@ -3,7 +3,6 @@ package stdin
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,16 +26,13 @@ const (
 
 // Config describes the pipe.
 type Config struct {
-	// Name is the source's name if there are several of the kind. Default: the kind.
-	Name string `yaml:"name" bounds:"0,4096"`
+	sources.Common `yaml:",inline"`
 	// Labels are the labels of the lines.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 
 	// Reader is the pipe. The daemon uses standard input. If Reader is an io.Closer, Run
 	// closes it when it stops.
 	Reader io.Reader `yaml:"-"`
-	// Clock replaces time.Now in tests.
-	Clock func() time.Time `yaml:"-"`
 }
 
 // Validate returns all errors of the configuration.
@@ -55,10 +51,7 @@ type Source struct {
 
 // New returns a source. It does no I/O.
 func New(cfg Config) *Source {
-	cfg.Name = cmp.Or(cfg.Name, "stdin")
-	if cfg.Clock == nil {
-		cfg.Clock = time.Now
-	}
+	cfg.Common = cfg.WithDefaults("stdin")
 	stream := matcher.NewStream(cfg.Labels, matcher.StreamOptions{Join: matcher.JoinStream})
 	stream.SetOffset(0)
 	return &Source{

@@ -139,7 +139,7 @@ func (f *pipeline) findLogs(args []string) error {
 	for name, paths := range map[string][]files.Path{"files": named, "folders": below} {
 		if len(paths) > 0 {
 			f.sources = append(f.sources, files.New(files.Config{
-				Name: name, Paths: paths, LookBack: -1, FromStart: true, Newest: name == "files",
+				Common: sources.Common{Name: name}, Paths: paths, LookBack: -1, FromStart: true, Newest: name == "files",
 			}))
 		}
 	}
@@ -149,7 +149,7 @@ func (f *pipeline) findLogs(args []string) error {
 func (f *pipeline) addPipe(name string, r io.Reader) {
 	if !f.pipes[name] {
 		f.pipes[name] = true
-		f.sources = append(f.sources, stdin.New(stdin.Config{Name: name, Reader: r, Labels: map[string]string{pipeLabel: name}}))
+		f.sources = append(f.sources, stdin.New(stdin.Config{Common: sources.Common{Name: name}, Reader: r, Labels: map[string]string{pipeLabel: name}}))
 	}
 }
 

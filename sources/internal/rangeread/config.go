@@ -15,6 +15,7 @@ import (
 
 	"crowsnest/internal/httpconfig"
 	"crowsnest/rules"
+	"crowsnest/sources"
 )
 
 // Dialect describes a kind of server. A query begins with a selector of streams in braces, as in
@@ -75,8 +76,8 @@ const ownService = "crowsnest"
 
 // Config selects the streams that are read from a server.
 type Config struct {
-	// Name is the source's name if there are several of the kind. Default: the kind.
-	Name string `yaml:"name" bounds:"0,4096"`
+	sources.Common `yaml:",inline"`
+	sources.OwnPod `yaml:",inline"`
 	// URL is the base address of the server, or of the gateway or proxy in front of it.
 	URL string `yaml:"url" bounds:"0,4096" strict:"required"`
 	// HTTP configures TLS, credentials and proxies. Redirects are never followed, because they
@@ -121,12 +122,6 @@ type Config struct {
 	// Timeout is the time limit of one request. Default 10s.
 	Timeout time.Duration `yaml:"timeout" bounds:"0|100ms,5m"`
 
-	// SelfNamespace and SelfPod name the pod in which this program runs. The log of this pod is
-	// never read, because it contains lines that were already matched.
-	SelfNamespace string `yaml:"-"`
-	SelfPod       string `yaml:"-"`
-	// Clock replaces time.Now in tests.
-	Clock func() time.Time `yaml:"-"`
 	// Transport replaces the transport that HTTP configures. Tests set it.
 	Transport http.RoundTripper `yaml:"-"`
 	// MaxBody is the largest number of bytes of a response. Default 8 MiB. Tests set it.
@@ -137,7 +132,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults(d *Dialect) Config {
-	c.Name = cmp.Or(c.Name, d.Key)
+	c.Common = c.WithDefaults(d.Key)
 	c.LookBack = cmp.Or(c.LookBack, 15*time.Minute)
 	c.Lateness = cmp.Or(c.Lateness, 2*time.Minute)
 	c.FastInterval = cmp.Or(c.FastInterval, 15*time.Second)
@@ -148,9 +143,6 @@ func (c Config) withDefaults(d *Dialect) Config {
 	c.Timeout = cmp.Or(c.Timeout, 10*time.Second)
 	c.MaxBody = cmp.Or(c.MaxBody, maxBody)
 	c.MaxKeys = cmp.Or(c.MaxKeys, maxKeys)
-	if c.Clock == nil {
-		c.Clock = time.Now
-	}
 	return c
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/sources"
 )
 
 func TestMemory(t *testing.T) {
@@ -98,7 +100,7 @@ func FuzzMemoryLoad(f *testing.F) {
 
 func FuzzRestore(f *testing.F) {
 	now := time.Unix(1_700_000_000, 0)
-	cfg := Config{URL: "http://x", Selector: `{a="b"}`, Clock: func() time.Time { return now }}
+	cfg := Config{URL: "http://x", Selector: `{a="b"}`, Common: sources.Common{Clock: func() time.Time { return now }}}
 	s := New(lokiLike, cfg)[0]
 	s.applyLookBack(now.UnixNano())
 	s.memory.add(now.UnixNano(), 7)

@@ -672,8 +672,7 @@ func (s *Source) cachedStream(a *Answer, e *Entry) *stream {
 
 // selfWritten reports whether the stream is this program's log or the output of its sinks.
 func (s *Source) selfWritten(l matcher.Labels) bool {
-	return l["service_name"] == ownService || s.cfg.SelfPod != "" && l["pod"] == s.cfg.SelfPod &&
-		(s.cfg.SelfNamespace == "" || l["namespace"] == s.cfg.SelfNamespace)
+	return l["service_name"] == ownService || s.cfg.IsOwn(l["namespace"], l["pod"])
 }
 
 const positionsVersion = 1
