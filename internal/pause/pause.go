@@ -20,3 +20,11 @@ func Sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	}
 	return ctx.Err() == nil
 }
+
+// Wake ends a Sleep that waits for the channel, or else the next one. The channel must have room for one value.
+func Wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

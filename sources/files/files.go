@@ -94,9 +94,7 @@ func New(cfg Config) *Source {
 		root, rest := splitAtGlob(path.Clean(p.Path))
 		finders = append(finders, tail.Finder{
 			Root: root, Labels: p.labels(""), Unknown: []string{"filename"},
-			Find: func(list func(string) ([]logdir.Entry, error)) ([]tail.Stream, error) {
-				return findStreams(list, finding{root: root, rest: rest, path: p, index: i, taken: taken})
-			},
+			Find:  finding{root: root, rest: rest, path: p, index: i, taken: taken}.findStreams,
 			Empty: func() string { return "no file matches " + p.Path },
 		})
 	}
@@ -131,7 +129,7 @@ type finding struct {
 }
 
 // findStreams expands the globs of a path and groups the files that belong to one log.
-func findStreams(list func(string) ([]logdir.Entry, error), f finding) ([]tail.Stream, error) {
+func (f finding) findStreams(list func(string) ([]logdir.Entry, error)) ([]tail.Stream, error) {
 	var found []tail.Stream
 	dirs := []string{"."}
 	for i, glob := range f.rest {

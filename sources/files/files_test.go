@@ -89,7 +89,7 @@ func TestReads(t *testing.T) {
 // A folder that cannot be listed hides no other.
 func TestFolderOfManyFails(t *testing.T) {
 	f := finding{root: "/logs", rest: []string{"*", "x.log"}, path: Path{Labels: map[string]string{"job": "x"}}, taken: map[string]int{}}
-	found, err := findStreams(func(dir string) ([]logdir.Entry, error) {
+	found, err := f.findStreams(func(dir string) ([]logdir.Entry, error) {
 		switch dir {
 		case ".":
 			return []logdir.Entry{{Name: "a", Dir: true}, {Name: "b", Dir: true}, {Name: "gone", Dir: true}}, nil
@@ -99,14 +99,14 @@ func TestFolderOfManyFails(t *testing.T) {
 			return nil, os.ErrPermission
 		}
 		return nil, os.ErrNotExist
-	}, f)
+	})
 	require.NoError(t, err)
 	require.Len(t, found, 2)
 	require.Equal(t, "/logs/a/x.log", found[0].Key)
 	require.Equal(t, "/logs/b", found[1].Key)
 	require.ErrorIs(t, found[1].Failed, os.ErrPermission)
 	require.Equal(t, matcher.Labels{"job": "x"}, found[1].Labels())
-	_, err = findStreams(func(string) ([]logdir.Entry, error) { return nil, os.ErrPermission }, f)
+	_, err = f.findStreams(func(string) ([]logdir.Entry, error) { return nil, os.ErrPermission })
 	require.ErrorIs(t, err, os.ErrPermission)
 }
 

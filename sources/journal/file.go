@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"syscall"
-	"time"
 
 	"crowsnest/sources/journal/internal/journalfile"
 )
@@ -21,9 +20,8 @@ type file struct {
 	path   string
 	id     journalfile.ID
 	seq    *sequence
-	inode  inode
-	stamp  stamp
-	listed bool // whether the file is still in its directory and was not deleted
+	info   fs.FileInfo // information about the file when it was last listed
+	listed bool        // whether the file is still in its directory and was not deleted
 
 	f       *os.File // open file; nil if it was read to its end and will not grow
 	r       *journalfile.File
@@ -33,27 +31,9 @@ type file struct {
 	last    uint64 // number of the newest entry that was read from the file
 }
 
-// inode identifies a file as long as the file exists.
-type inode struct{ dev, ino uint64 }
-
-func newInode(info fs.FileInfo) inode {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return inode{uint64(st.Dev), st.Ino} //nolint:unconvert // the type of Dev differs between processors
-	}
-	return inode{}
-}
-
-// stamp helps to detect that a new file has the inode of a removed one.
-type stamp struct {
-	size    int64
-	changed time.Time
-}
-
-func newStamp(info fs.FileInfo) stamp { return stamp{info.Size(), info.ModTime()} }
-
-// isFile reports whether info describes this file. The inode of a closed file may be reused.
+// isFile reports whether info describes this file. A new file may have the inode of a closed file that was removed.
 func (f *file) isFile(info fs.FileInfo) bool {
-	return f.inode == newInode(info) && (f.f != nil || f.stamp == newStamp(info))
+	return os.SameFile(f.info, info) && (f.f != nil || f.info.Size() == info.Size() && f.info.ModTime().Equal(info.ModTime()))
 }
 
 // isArchivedName reports whether journald no longer writes to files with such a name. These are

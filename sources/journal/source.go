@@ -418,7 +418,7 @@ func (s *Source) handleFile(d *logdir.Dir, r *root, rel string) error {
 	}
 	for _, f := range s.files {
 		if !f.listed && f.isFile(info) {
-			f.path, f.listed, f.stamp = name, true, newStamp(info)
+			f.path, f.listed, f.info = name, true, info
 			return nil
 		}
 	}
@@ -443,13 +443,13 @@ func (s *Source) handleFile(d *logdir.Dir, r *root, rel string) error {
 	if f := s.files[id]; f != nil && f.listed {
 		return opened.Close() // a copy of a known file
 	} else if f != nil { // journald changed the file, or replaced it by a copy with other attributes
-		f.path, f.listed, f.stamp = name, true, newStamp(info)
+		f.path, f.listed = name, true
 		if f.f == nil {
-			f.inode = newInode(info)
+			f.info = info
 		}
 		return opened.Close()
 	}
-	s.startFile(&file{path: name, id: id, inode: newInode(info), stamp: newStamp(info), listed: true, f: opened, r: h})
+	s.startFile(&file{path: name, id: id, info: info, listed: true, f: opened, r: h})
 	return nil
 }
 

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"maps"
 	"strings"
 	"time"
@@ -179,10 +180,7 @@ func (s *Source) chooseStream(st *stream) {
 			}
 		}
 	}
-	name := labels["unit"]
-	if name == "" {
-		name = labels["identifier"]
-	}
+	name := cmp.Or(labels["unit"], labels["identifier"])
 	included := len(s.cfg.Units) == 0 || sources.MatchesAny(s.cfg.Units, strings.ReplaceAll(name, "/", "-"))
 	st.wanted = included && (st.rules > 0 || s.ruled == nil)
 }

@@ -106,11 +106,11 @@ func (s *Source) findStreams(list func(dir string) ([]logdir.Entry, error)) ([]t
 		return nil, err
 	}
 	var found []tail.Stream
-	var errs []error
+	var doubt error
 	isOwn := func(e logdir.Entry) bool { return e.Dir && strings.HasPrefix(e.Name, s.cfg.SelfFolder) }
 	if s.cfg.SelfFolder != "" && !slices.ContainsFunc(pods, isOwn) {
-		errs = append(errs, fmt.Errorf("%s has no log of the pod that crowsnest runs in (%s*): %w; is the folder of the node mounted there? If it holds the logs of another node, set foreign: true",
-			s.cfg.Dir, s.cfg.SelfFolder, tail.ErrDoubt))
+		doubt = fmt.Errorf("%s has no log of the pod that crowsnest runs in (%s*): %w; is the folder of the node mounted there? If it holds the logs of another node, set foreign: true",
+			s.cfg.Dir, s.cfg.SelfFolder, tail.ErrDoubt)
 	}
 	s.others = 0
 	for _, p := range pods {
@@ -149,7 +149,7 @@ func (s *Source) findStreams(list func(dir string) ([]logdir.Entry, error)) ([]t
 			found = append(found, st)
 		}
 	}
-	return found, errors.Join(errs...)
+	return found, doubt
 }
 
 func (s *Source) whyEmpty() string {

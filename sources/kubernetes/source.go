@@ -15,6 +15,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"crowsnest/internal/kube"
+	"crowsnest/internal/pause"
 	"crowsnest/internal/times"
 	"crowsnest/matcher"
 	"crowsnest/rules"
@@ -110,12 +111,7 @@ func (s *Source) Info() sources.Info {
 	}}
 }
 
-func (s *Source) wakeUp() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
+func (s *Source) wakeUp() { pause.Wake(s.wake) }
 
 // Run follows logs until ctx ends. It then waits for the requests in progress, which
 // end immediately.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"crowsnest/internal/pause"
 	"crowsnest/internal/times"
 	"crowsnest/matcher"
 	"crowsnest/sources"
@@ -96,10 +97,7 @@ func (st *stream) updateContainer(c container) bool {
 		time.AfterFunc(endGrace, st.ending)
 	}
 	if changed {
-		select {
-		case st.wake <- struct{}{}:
-		default:
-		}
+		pause.Wake(st.wake)
 	}
 	return changed
 }

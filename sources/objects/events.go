@@ -95,22 +95,13 @@ func NewEvents(cfg EventsConfig) *Events {
 			Clock: cfg.Clock, Handler: r, Progress: r.provedUpTo,
 			Rewound: func() { s.withLock(func() { r.position.Version = "" }) },
 		}
-		s.readers = append(s.readers, r)
+		s.readers, s.read = append(s.readers, r), append(s.read, r.Run)
 	}
 	return s
 }
 
 // Info implements sources.Source.
 func (s *Events) Info() sources.Info { return sources.Info{Remote: true, Lateness: eventLateness} }
-
-// Run watches Events until ctx ends, which also ends requests in progress.
-func (s *Events) Run(ctx context.Context, p sources.Pipeline) error {
-	var readers []func(context.Context)
-	for _, r := range s.readers {
-		readers = append(readers, r.Run)
-	}
-	return s.run(ctx, p, readers)
-}
 
 // Status implements sources.Source.
 func (s *Events) Status() sources.Status {

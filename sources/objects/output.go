@@ -22,7 +22,8 @@ type output struct {
 	labels     map[string]string
 	clock      func() time.Time
 	client     *kube.Client
-	pipe       sources.Pipeline // pipeline; set by run
+	read       []func(context.Context) // functions that read until their context ends
+	pipe       sources.Pipeline        // pipeline; set by Run
 
 	mu      sync.Mutex // guards the following fields
 	status  sources.Status
@@ -71,12 +72,13 @@ func (o *output) Serves(from rules.Selector) bool {
 	})
 }
 
-func (o *output) run(ctx context.Context, p sources.Pipeline, readers []func(context.Context)) error {
+// Run reads until ctx ends, which also ends requests in progress.
+func (o *output) Run(ctx context.Context, p sources.Pipeline) error {
 	o.pipe = p
 	defer o.client.Close()
 	defer o.withLock(func() { o.status.Up = false })
 	var running sync.WaitGroup
-	for _, read := range readers {
+	for _, read := range o.read {
 		running.Go(func() { read(ctx) })
 	}
 	running.Wait()

@@ -2,7 +2,6 @@ package objects
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -41,7 +40,7 @@ func New(cfg Config) *Source {
 	}}
 	for _, name := range cfg.Kinds {
 		r := &reader{s: s, subject: subject{resource: kind(name)}, objects: map[string]*object{}, restored: map[string]*saved{}}
-		s.readers = append(s.readers, r)
+		s.readers, s.read = append(s.readers, r), append(s.read, r.run)
 		switch k := kind(name); {
 		case k == pods:
 			s.pods = r
@@ -97,15 +96,6 @@ func (s *Source) Running(trusted func(namespace string) bool) []string {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// Run reads objects until ctx ends, which also ends requests in progress.
-func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
-	var readers []func(context.Context)
-	for _, r := range s.readers {
-		readers = append(readers, r.run)
-	}
-	return s.run(ctx, p, readers)
 }
 
 // Status implements sources.Source.

@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"math"
 	"slices"
@@ -53,12 +54,7 @@ func newOrigin(attributes []*common.KeyValue, labels map[string]string) origin {
 const unnamed = "unnamed"
 
 func senderName(cluster, node, host string) string {
-	if node == "" {
-		node = host
-	}
-	if node == "" {
-		node = unnamed
-	}
+	node = cmp.Or(node, host, unnamed)
 	if cluster != "" {
 		node = cluster + "/" + node
 	}

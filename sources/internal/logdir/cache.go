@@ -39,7 +39,7 @@ func NewCache() *Cache { return &Cache{byPath: map[string]*Listing{}} }
 // Get returns the entries of the directory at rel below d. They are current. A directory that
 // has not changed since the last call is not read again.
 func (c *Cache) Get(d *Dir, rel string, now time.Time) (*Listing, error) {
-	st, err := d.handle.stamp(rel, rel)
+	st, err := d.handle.stamp(rel)
 	if l, _ := c.lookUp(rel, st, err, now); l != nil {
 		return l, nil
 	}
@@ -78,7 +78,7 @@ func (c *Cache) lookUp(rel string, st stamp, err error, now time.Time) (current 
 // Changed reports whether at least one of the directories must be listed again.
 func (c *Cache) Changed(d *Dir, rels map[string]bool, now time.Time) bool {
 	for rel := range rels {
-		st, err := d.handle.stamp(rel, rel)
+		st, err := d.handle.stamp(rel)
 		if l, known := c.lookUp(rel, st, err, now); l == nil && (known || !errors.Is(err, fs.ErrNotExist)) {
 			return true
 		}

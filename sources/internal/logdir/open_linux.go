@@ -52,14 +52,14 @@ func (s stamp) changedAt() time.Time { return time.Unix(0, s.changed) }
 
 // stamp returns the stamp of the directory at rel. A stamp is only a hint that something
 // changed, because the call follows links.
-func (d handle) stamp(rel, name string) (stamp, error) {
+func (d handle) stamp(rel string) (stamp, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(int(d), rel, &st, unix.AT_SYMLINK_NOFOLLOW)
 	for errors.Is(err, unix.EINTR) {
 		err = unix.Fstatat(int(d), rel, &st, unix.AT_SYMLINK_NOFOLLOW)
 	}
 	if err != nil {
-		return stamp{}, &os.PathError{Op: "stat", Path: name, Err: err}
+		return stamp{}, &os.PathError{Op: "stat", Path: rel, Err: err}
 	}
 	return stamp{dev: uint64(st.Dev), ino: st.Ino, changed: st.Mtim.Nano()}, nil //nolint:unconvert // the type of Dev differs between processors
 }

@@ -48,7 +48,7 @@ type stamp struct{ changed time.Time }
 
 func (s stamp) changedAt() time.Time { return s.changed }
 
-func (d handle) stamp(rel, name string) (stamp, error) {
+func (d handle) stamp(rel string) (stamp, error) {
 	fi, err := d.r.Lstat(rel)
 	if err != nil {
 		return stamp{}, err

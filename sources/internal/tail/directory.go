@@ -201,22 +201,16 @@ func setLazily[V any](m map[string]V, key string, v V) map[string]V {
 // compressed. If all rotated files contain times, these times decide, because the names
 // contain local time, which can go back.
 func inOrder(ms []member) []member {
-	sort.SliceStable(ms, func(i, j int) bool {
-		a, b := ms[i].order, ms[j].order
-		if a.Instance == b.Instance && a.Rotated == b.Rotated {
-			return !a.GZ && b.GZ
-		}
-		return a.Before(b)
-	})
-	kept := ms[:0]
-	for _, m := range ms {
-		if n := len(kept); n > 0 && m.order.GZ {
-			if p := kept[n-1].order; p.Instance == m.order.Instance && p.Rotated == m.order.Rotated {
-				continue
-			}
-		}
-		kept = append(kept, m)
+	twins := func(a, b member) bool {
+		return a.order.Instance == b.order.Instance && a.order.Rotated == b.order.Rotated
 	}
+	sort.SliceStable(ms, func(i, j int) bool {
+		if twins(ms[i], ms[j]) {
+			return !ms[i].order.GZ && ms[j].order.GZ
+		}
+		return ms[i].order.Before(ms[j].order)
+	})
+	kept := slices.CompactFunc(ms, func(a, b member) bool { return twins(a, b) && (a.order.GZ || b.order.GZ) })
 	for from := 0; from < len(kept); {
 		to, timed := from, true
 		for ; to < len(kept) && kept[to].order.Instance == kept[from].order.Instance && kept[to].order.Rotated != ""; to++ {

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"crowsnest/internal/pause"
 	"crowsnest/internal/times"
 	"crowsnest/sources"
 	"crowsnest/sources/internal/logdir"
@@ -62,7 +63,7 @@ func (f *finder) poll() {
 	if all || len(dirs) > 0 || due && (full || since < 0 || since >= dirsEvery || blind) {
 		f.found = now
 		t.findAll(f.w, full)
-		signal(t.wake)
+		pause.Wake(t.wake)
 	}
 	if !all && len(dirs) == 0 {
 		return

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"crowsnest/internal/pause"
 	"crowsnest/matcher"
 	"crowsnest/sources"
 )
@@ -86,7 +87,7 @@ func (wp *pool) runWorker(ctx context.Context, w *worker) {
 		w.beat.stop()
 		w.follower.Store(nil)
 		if q.done(c, again) {
-			signal(wp.t.wake) // every follower had a turn, so the watermark may advance
+			pause.Wake(wp.t.wake) // every follower had a turn, so the watermark may advance
 		}
 		if w.replaced.Load() {
 			wp.t.gunzips.Drop()

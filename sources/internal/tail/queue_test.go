@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/internal/pause"
 )
 
 func newIdleFollower() *follower { return &follower{streamState: &streamState{}} }
@@ -93,7 +95,7 @@ func TestConcurrentTurns(t *testing.T) {
 				add[i].Unlock()
 				held[i].Unlock()
 				if q.done(c, false) {
-					signal(idle)
+					pause.Wake(idle)
 				}
 			}
 		})

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"crowsnest/internal/pause"
 	"crowsnest/internal/times"
 	"crowsnest/matcher"
 	"crowsnest/sources"
@@ -177,7 +178,7 @@ func New(cfg Config, finders ...Finder) *Tailer {
 	for _, f := range finders {
 		t.trees = append(t.trees, &tree{
 			find: f, root: &logdir.Root{Path: f.Root, Fault: cfg.fault}, dirs: logdir.NewCache(), refused: map[string]refusedStream{},
-			lister: &lister{onReturn: func() { signal(t.search) }, hung: map[string]bool{}},
+			lister: &lister{onReturn: func() { pause.Wake(t.search) }, hung: map[string]bool{}},
 		})
 	}
 	return t
@@ -202,7 +203,7 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	var w *logdir.Watcher
 	if !t.cfg.NoWatch {
 		var err error
-		if w, err = logdir.NewWatcher(func() { signal(t.search) }, func(err error) { t.watchLimit.Store(&err) }); err != nil {
+		if w, err = logdir.NewWatcher(func() { pause.Wake(t.search) }, func(err error) { t.watchLimit.Store(&err) }); err != nil {
 			t.recordError("watch", err)
 		} else if !t.cfg.deaf {
 			wg.Go(w.Run)
@@ -232,13 +233,6 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	return nil
 }
 
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // coordinate starts a search for streams and a turn of each follower once per tick. It makes
 // no system calls on logs or directories, because such a call may hang.
 func (t *Tailer) coordinate(ctx context.Context, pool *pool, f *finder) {
@@ -252,7 +246,7 @@ func (t *Tailer) coordinate(ctx context.Context, pool *pool, f *finder) {
 			t.advanceWatermark()
 		case <-tick.C:
 			f.due.Store(true)
-			signal(t.search)
+			pause.Wake(t.search)
 			n := t.queueAll(f.beat.isHung(hungTicks))
 			t.closeIdleFiles()
 			pool.replaceHung(ctx)
