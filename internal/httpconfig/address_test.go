@@ -22,3 +22,24 @@ func TestErrorsHaveNoQuery(t *testing.T) {
 	require.ErrorContains(t, err, "/token?<secret>")
 	require.NotContains(t, err.Error(), "hunter2")
 }
+
+func TestBaseURL(t *testing.T) {
+	f := func(raw, want string) {
+		t.Helper()
+		_, err := BaseURL(raw, "http://x")
+		if want == "" {
+			require.NoError(t, err)
+			return
+		}
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "secret")
+	}
+	f("http://a/b", "")
+	f("http://a/b?c=d", "remove what follows the path")
+	f("https://a:1", "")
+	f("a:9093", "no scheme")
+	f("http://", "no host")
+	f("http://u:secret@a", "no credentials")
+	f("http://a#b", "remove")
+	f("http://a:%secret", "invalid address")
+}

@@ -5,6 +5,7 @@ package httpconfig
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -68,6 +69,26 @@ func DescribeNoResponse(err error) (timeout bool, cause error) {
 }
 
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// BaseURL parses the base address of a server. It refuses an address with credentials, because
+// they would appear in logs and on pages.
+func BaseURL(raw, example string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, errors.New("invalid address; write it like " + example) // err quotes the address, which may contain a password
+	}
+	switch {
+	case u.User != nil:
+		return nil, fmt.Errorf("%s: no credentials in an address; use http_config.basic_auth", u.Redacted())
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("%q has no scheme; write http:// or https:// in front", raw)
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("%q has no host; write it like %s", raw, example)
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, fmt.Errorf("%q: remove what follows the path (? or #)", raw)
+	}
+	return u, nil
+}
 
 // DisplayAddress returns an address for people. It omits the password and the query, which may
 // contain a token. It returns other texts unchanged.

@@ -105,7 +105,7 @@ func (c Config) validateURLs() error {
 	var errs []error
 	seen := map[string]bool{}
 	for _, raw := range c.URLs {
-		u, err := delivery.BaseURL(raw, example)
+		u, err := httpconfig.BaseURL(raw, example)
 		switch {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("urls: %w", err))

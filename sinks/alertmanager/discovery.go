@@ -16,8 +16,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"crowsnest/internal/httpconfig"
 	"crowsnest/sinks"
-	"crowsnest/sinks/internal/delivery"
 )
 
 const (
@@ -276,7 +276,7 @@ func (c Config) readTargetFile(file string) ([]Target, error) {
 	var out []Target
 	for _, g := range groups {
 		for _, t := range g.Targets {
-			u, err := delivery.BaseURL(c.withScheme(cmp.Or(g.Labels["__scheme__"], c.Scheme), t), "alertmanager-0:9093")
+			u, err := httpconfig.BaseURL(c.withScheme(cmp.Or(g.Labels["__scheme__"], c.Scheme), t), "alertmanager-0:9093")
 			if err != nil || u.Host != t {
 				return nil, fmt.Errorf("target %q is not an address and a port, such as alertmanager-0:9093", t)
 			}

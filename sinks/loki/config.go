@@ -92,7 +92,7 @@ func (c Config) validateURL() error {
 	if c.URL == "" {
 		return fmt.Errorf("url: none given; write the base address of Loki, such as %s", example)
 	}
-	u, err := delivery.BaseURL(c.URL, example)
+	u, err := httpconfig.BaseURL(c.URL, example)
 	if err != nil {
 		return fmt.Errorf("url: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,31 +130,11 @@ func CheckLabels(key string, labels map[string]string, reserved ...string) error
 	return errors.Join(errs...)
 }
 
-// BaseURL parses the base address of a server. It refuses an address with credentials, because
-// they would appear in logs and on pages.
-func BaseURL(raw, example string) (*url.URL, error) {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return nil, errors.New("invalid address; write it like " + example) // err quotes the address, which may contain a password
-	}
-	switch {
-	case u.User != nil:
-		return nil, fmt.Errorf("%s: no credentials in an address; use http_config.basic_auth", u.Redacted())
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("%q has no scheme; write http:// or https:// in front", raw)
-	case u.Hostname() == "":
-		return nil, fmt.Errorf("%q has no host; write it like %s", raw, example)
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return nil, fmt.Errorf("%q: remove what follows the path (? or #)", raw)
-	}
-	return u, nil
-}
-
 // CheckShared returns every problem of the settings that all sinks over HTTP share.
 func CheckShared(externalURL string, http httpconfig.Config) error {
 	var errs []error
 	if externalURL != "" {
-		if _, err := BaseURL(externalURL, "https://crowsnest.example.org"); err != nil {
+		if _, err := httpconfig.BaseURL(externalURL, "https://crowsnest.example.org"); err != nil {
 			errs = append(errs, fmt.Errorf("external_url: %w", err))
 		}
 	}

@@ -43,27 +43,6 @@ func TestAnnotations(t *testing.T) {
 	require.Equal(t, "kept", got["runbook_url"])
 }
 
-func TestBaseURL(t *testing.T) {
-	f := func(raw, want string) {
-		t.Helper()
-		_, err := BaseURL(raw, "http://x")
-		if want == "" {
-			require.NoError(t, err)
-			return
-		}
-		require.ErrorContains(t, err, want)
-		require.NotContains(t, err.Error(), "secret")
-	}
-	f("http://a/b", "")
-	f("http://a/b?c=d", "remove what follows the path")
-	f("https://a:1", "")
-	f("a:9093", "no scheme")
-	f("http://", "no host")
-	f("http://u:secret@a", "no credentials")
-	f("http://a#b", "remove")
-	f("http://a:%secret", "invalid address")
-}
-
 func TestNeutral(t *testing.T) {
 	f := func(in, want string) {
 		t.Helper()

@@ -166,20 +166,12 @@ func prefixed(name string, err error) error {
 }
 
 func (d *Dialect) checkURL(raw string) error {
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil:
-		return fmt.Errorf("url: the address cannot be read; write it like %s", d.Address) // err quotes the address, which may contain a password
-	case u.User != nil:
-		return errors.New("url: it has credentials in it; use http_config.basic_auth")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("url: %q has no scheme; write http:// or https:// in front", raw)
-	case u.Hostname() == "":
-		return fmt.Errorf("url: %q has no host; write it like %s", raw, d.Address)
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return fmt.Errorf("url: %q is more than a base address; remove what follows the path", raw)
-	case strings.Contains(u.Path, d.API):
-		return fmt.Errorf("url: %q is not the base address; remove %s", raw, u.Path[strings.Index(u.Path, d.API):])
+	u, err := httpconfig.BaseURL(raw, d.Address)
+	if err != nil {
+		return prefixed("url", err)
+	}
+	if i := strings.Index(u.Path, d.API); i >= 0 {
+		return fmt.Errorf("url: %q is not the base address; remove %s", raw, u.Path[i:])
 	}
 	return nil
 }
