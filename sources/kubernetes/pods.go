@@ -2,11 +2,13 @@ package kubernetes
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 
 	"crowsnest/internal/kube"
 	"crowsnest/matcher"
+	"crowsnest/sources/internal/podspec"
 )
 
 // pod holds the used fields of a Pod.
@@ -15,53 +17,17 @@ type pod struct {
 		Name            string            `json:"name"`
 		Namespace       string            `json:"namespace"`
 		UID             string            `json:"uid"`
-		Version         string            `json:"resourceVersion"`
 		Labels          map[string]string `json:"labels"`
-		DeletedAt       time.Time         `json:"deletionTimestamp"`
 		OwnerReferences []owner           `json:"ownerReferences"`
 	} `json:"metadata"`
-	Spec struct {
-		Node       string `json:"nodeName"`
-		Containers []spec `json:"containers"`
-		Init       []spec `json:"initContainers"`
-		Ephemeral  []spec `json:"ephemeralContainers"`
-	} `json:"spec"`
-	Status struct {
-		Containers []status `json:"containerStatuses"`
-		Init       []status `json:"initContainerStatuses"`
-		Ephemeral  []status `json:"ephemeralContainerStatuses"`
-	} `json:"status"`
+	Spec   podspec.Spec     `json:"spec"`
+	Status podspec.Statuses `json:"status"`
 }
 
 type owner struct {
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
 	Controller bool   `json:"controller"`
-}
-
-type spec struct {
-	Name  string `json:"name"`
-	Image string `json:"image"`
-}
-
-type status struct {
-	Name     string `json:"name"`
-	Image    string `json:"image"`
-	ID       string `json:"containerID"`
-	Restarts int    `json:"restartCount"`
-	State    state  `json:"state"`
-	Last     state  `json:"lastState"`
-}
-
-type state struct {
-	Running *struct {
-		Started time.Time `json:"startedAt"`
-	} `json:"running"`
-	Terminated *struct {
-		ID       string    `json:"containerID"`
-		Started  time.Time `json:"startedAt"`
-		Finished time.Time `json:"finishedAt"`
-	} `json:"terminated"`
 }
 
 // phase is the state of the newest instance of a container.
@@ -108,34 +74,27 @@ func (p *pod) name() podName {
 // containers returns the init containers, containers and ephemeral containers of the pod.
 func (p *pod) containers() []container {
 	var out []container
-	app, work := p.appName(), p.ownerName()
-	add := func(specs []spec, statuses []status) {
-		for _, sp := range specs {
-			c := container{pod: p.name(), name: sp.Name, node: p.Spec.Node}
-			image := sp.Image
-			for i := range statuses {
-				if st := &statuses[i]; st.Name == sp.Name {
-					c.copyStatus(st)
-					image = kube.BetterImage(image, st.Image)
-				}
-			}
-			c.labels = matcher.Labels{
-				"namespace": c.pod.namespace, "pod": c.pod.name, "container": c.name,
-				"node_name": c.node, "image": image, "app": app, "workload": work,
-			}
-			out = append(out, c)
+	app, work, statuses := p.appName(), p.ownerName(), p.Status.All()
+	for _, spec := range p.Spec.All() {
+		c := container{pod: p.name(), name: spec.Name, node: p.Spec.Node}
+		image := spec.Image
+		if i := slices.IndexFunc(statuses, func(st podspec.Status) bool { return st.Name == spec.Name }); i >= 0 {
+			c.copyStatus(&statuses[i])
+			image = kube.BetterImage(image, statuses[i].Image)
 		}
+		c.labels = matcher.Labels{
+			"namespace": c.pod.namespace, "pod": c.pod.name, "container": c.name,
+			"node_name": c.node, "image": image, "app": app, "workload": work,
+		}
+		out = append(out, c)
 	}
-	add(p.Spec.Init, p.Status.Init)
-	add(p.Spec.Containers, p.Status.Containers)
-	add(p.Spec.Ephemeral, p.Status.Ephemeral)
 	return out
 }
 
 // copyStatus copies the status st into c. While a container waits for its next start, its
 // status still has the ID of the terminated instance.
-func (c *container) copyStatus(st *status) {
-	c.restarts = st.Restarts
+func (c *container) copyStatus(st *podspec.Status) {
+	c.restarts = int(st.Restarts)
 	if t := st.Last.Terminated; t != nil {
 		c.previousEnd, c.earlier = t.Finished, t.Started
 	}

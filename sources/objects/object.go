@@ -10,6 +10,7 @@ import (
 
 	"crowsnest/internal/kube"
 	"crowsnest/internal/text"
+	"crowsnest/sources/internal/podspec"
 )
 
 // Limits of the remembered texts of an object. Anyone may have written them.
@@ -130,30 +131,6 @@ type rawCondition struct {
 	Since   string `json:"lastTransitionTime"`
 }
 
-type rawContainer struct {
-	Name     string   `json:"name"`
-	Image    string   `json:"image"`
-	Restarts int32    `json:"restartCount"`
-	State    rawState `json:"state"`
-	Last     rawState `json:"lastState"`
-}
-
-type rawState struct {
-	Waiting *struct {
-		Reason  string `json:"reason"`
-		Message string `json:"message"`
-	} `json:"waiting"`
-	Running *struct {
-		Started time.Time `json:"startedAt"`
-	} `json:"running"`
-	Terminated *struct {
-		Exit     int32     `json:"exitCode"`
-		Reason   string    `json:"reason"`
-		Message  string    `json:"message"`
-		Finished time.Time `json:"finishedAt"`
-	} `json:"terminated"`
-}
-
 // projectObject reads the remembered part of an object. cut reports whether some conditions or
 // containers were omitted because there are too many.
 func projectObject(k kind, in json.RawMessage) (o *object, cut bool, err error) {
@@ -256,24 +233,15 @@ func jsonString(in json.RawMessage) (s string) {
 }
 
 func projectContainers(spec, status json.RawMessage) (out []container, cut bool) {
-	type image struct{ Name, Image string }
-	var asked struct {
-		Init      []image `json:"initContainers"`
-		Main      []image `json:"containers"`
-		Ephemeral []image `json:"ephemeralContainers"`
-	}
+	var asked podspec.Spec
 	_ = json.Unmarshal(spec, &asked)
 	images := map[string]string{}
-	for _, one := range slices.Concat(asked.Init, asked.Main, asked.Ephemeral) {
+	for _, one := range asked.All() {
 		images[one.Name] = one.Image
 	}
-	var s struct {
-		Init      []rawContainer `json:"initContainerStatuses"`
-		Main      []rawContainer `json:"containerStatuses"`
-		Ephemeral []rawContainer `json:"ephemeralContainerStatuses"`
-	}
-	_ = json.Unmarshal(status, &s) // a pod without a status has no images
-	for _, c := range slices.Concat(s.Init, s.Main, s.Ephemeral) {
+	var has podspec.Statuses
+	_ = json.Unmarshal(status, &has) // a pod without a status has no images
+	for _, c := range has.All() {
 		if len(out) == maxContainers {
 			return out, true
 		}
@@ -286,7 +254,7 @@ func projectContainers(spec, status json.RawMessage) (out []container, cut bool)
 	return out, false
 }
 
-func projectContainer(c rawContainer) container {
+func projectContainer(c podspec.Status) container {
 	out := container{name: internWord(c.Name), state: internWord("waiting"), reason: internWord(""), exitReason: internWord(""), image: internWord(""), restarts: c.Restarts}
 	if t := c.Last.Terminated; t != nil {
 		out.ended, out.exit, out.exitReason, out.since = true, t.Exit, internWord(t.Reason), t.Finished
