@@ -98,6 +98,12 @@ rules:
 	s.eventually(func() bool { return time.Since(began) > 8*time.Second }, "long after the deadline")
 	require.Empty(t, s.am.firing("A"), "whether it recovered is unknown")
 	s.eventually(func() bool {
+		_, body := s.get("/api/v1/episodes?filter=alertname%3DA")
+		return strings.Contains(body, `"held":true,"waitsFor":["otlp/n1"]`)
+	}, "the API says for what it waits")
+	_, body := s.get("/metrics")
+	require.Regexp(t, `(?m)^crowsnest_rule_held\{[^}]*"A"[^}]*\} 1$`, body)
+	s.eventually(func() bool {
 		c.send(time.Now(), "a line")
 		return len(s.am.firing("A")) == 1
 	}, "read past the deadline")
