@@ -17,6 +17,7 @@ import (
 
 	"crowsnest/daemon/component"
 	"crowsnest/daemon/config"
+	"crowsnest/daemon/configmaps"
 	"crowsnest/daemon/inforce"
 	"crowsnest/daemon/loader"
 	"crowsnest/daemon/monitor"
@@ -74,6 +75,8 @@ type Daemon struct {
 	guard         *inforce.Guard // finds costly rules; used only by runTicks
 	saver         *saver
 	loader        *loader.Loader
+	configMaps    *configmaps.Watcher // nil if no rules come from ConfigMaps
+	owned         ownedFiles
 	// sentinel finds failures that no rule describes; nil if it is off.
 	sentinel  *sentinel.Sentinel
 	unknownAt time.Time // time of the sentinel's last conclusions; used only by runTicks
@@ -206,7 +209,8 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	d.endedHistory = d.newPast(to)
 	d.saver.endedHistory = d.endedHistory
 	d.lastTriedHash.Store(new(loader.Fingerprint(opt.Cfg)))
-	first, wrong, err := d.loader.OrKept(opt.Cfg, loader.LastGood(opt.Cfg.Storage.Path))
+	d.configMaps = d.newConfigMaps(opt.Cfg.Rules.ConfigMaps)
+	first, wrong, err := d.loader.OrKept(opt.Cfg, d.keptFiles(loader.LastGood(opt.Cfg.Storage.Path)))
 	if err != nil {
 		return nil, err
 	}
@@ -227,6 +231,7 @@ func makeDaemon(opt Options) (*Daemon, error) {
 		d.log.Error().Err(wrong).Msg("some rules are invalid: starting with their last valid versions")
 	}
 	d.outcome.Store(outcome)
+	d.reportOwned(first.Broken)
 	d.logWarnings(first.Set)
 	return d, d.connectOutputs()
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
 
+	"crowsnest/daemon/configmaps"
 	"crowsnest/episodes"
 	"crowsnest/internal/metric"
 	"crowsnest/matcher"
@@ -38,6 +39,13 @@ func (d *Daemon) registerMetrics(reg *prometheus.Registry) error {
 	}
 	if d.pair != nil {
 		all = append(all, d.pair.metrics())
+	}
+	if d.configMaps != nil {
+		all = append(all, metric.New(d.configMaps.Stats,
+			metric.Gauge("config_maps_up", "Whether the ConfigMaps with rules can be read. If not, the rules that were read before stay active.", func(s configmaps.Stats) bool { return s.Up }),
+			metric.Gauge("config_maps", "ConfigMaps with rules. crowsnest_pack_broken shows the refused packs.", func(s configmaps.Stats) int { return s.ConfigMaps }),
+			metric.CounterBy("config_map_events_total", "Events that were written on ConfigMaps, because rules were refused or accepted.", "reason", func(s configmaps.Stats) map[string]int64 { return s.Events }),
+		))
 	}
 	costs := func() []matcher.Cost { return d.pipe.rules.Load().Program.Costs() }
 	if agent {

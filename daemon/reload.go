@@ -29,8 +29,10 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	}
 	began := time.Now()
 	// The fingerprint is taken before the files are read, so that a change during the load causes another reload.
-	d.lastTriedHash.Store(new(loader.Fingerprint(d.cfg.Load())))
-	out, err := d.loadAgain()
+	files := loader.Fingerprint(d.cfg.Load())
+	changed := files != *d.lastTriedHash.Swap(&files)
+	d.updateOwned()
+	out, err := d.loadAgain(changed)
 	now := d.now().UTC()
 	last := d.outcome.Load()
 	next := &reloadOutcome{status: web.Reload{OK: err == nil, Time: now, Success: last.status.Success}, broken: out.Broken}
@@ -46,11 +48,19 @@ func (d *Daemon) Reload(ctx context.Context) error {
 		d.log.Info().Int("rules", len(out.Set.Rules)).Dur("took", time.Since(began)).Msg("reload: the new rules are active")
 	}
 	d.outcome.Store(next)
+	d.owned.after = d.now().Add(ownedPause * time.Since(began))
+	if out.Set != nil {
+		d.reportOwned(out.Broken)
+	}
 	return err
 }
 
-// loadAgain loads and compiles everything before it swaps the rules.
-func (d *Daemon) loadAgain() (loader.Loaded, error) {
+// ownedPause is the number by which the duration of a load is multiplied. Until that time has passed, files of
+// namespaces cause no further load, so that nobody keeps the process busy with loading.
+const ownedPause = 20
+
+// loadAgain loads and compiles everything before it swaps the rules. warn means that warnings are logged.
+func (d *Daemon) loadAgain(warn bool) (loader.Loaded, error) {
 	cfg := d.cfg.Load()
 	if d.opt.ConfigFile != "" {
 		fresh, err := config.Read(d.opt.ConfigFile)
@@ -83,9 +93,14 @@ func (d *Daemon) loadAgain() (loader.Loaded, error) {
 	d.reported.Store(rs)
 	d.cfg.Store(cfg)
 	d.saver.saveRules(d.loader.InForce())
-	d.logWarnings(out.Set)
+	if warn {
+		d.logWarnings(out.Set)
+	}
 	var errs []error
 	for _, b := range out.Broken {
+		if b.Namespace != "" {
+			continue // its owner learns the reason from an Event
+		}
 		errs = append(errs, fmt.Errorf("pack %s was refused:\n%s", b.Pack, b.Error))
 	}
 	return out, errors.Join(errs...)
@@ -120,6 +135,7 @@ func (d *Daemon) watchRules(ctx context.Context) {
 	hints, closeHints := d.ruleHints()
 	defer closeHints()
 	last := *d.lastTriedHash.Load()
+	configMaps := configMapsLog{}
 	timer := time.NewTimer(pollRules)
 	defer timer.Stop()
 	for {
@@ -131,10 +147,14 @@ func (d *Daemon) watchRules(ctx context.Context) {
 			continue
 		case <-timer.C:
 		}
+		configMaps.log(d)
 		seen := loader.Fingerprint(d.cfg.Load())
 		settled := seen == last
 		last = seen
 		switch {
+		case d.ownedChanged():
+			_ = d.Reload(ctx) // Reload logs the error
+			timer.Reset(pollRules)
 		case seen == *d.lastTriedHash.Load():
 			timer.Reset(pollRules)
 		case !settled:

@@ -26,6 +26,9 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	})
 	defer serving.stop(time.Second)
 
+	if d.configMaps != nil {
+		defer startGroup(base, d.configMaps.Run).stop(time.Second)
+	}
 	d.lockState(ctx)
 	defer d.saver.unlock()
 	if d.pair != nil {
@@ -37,6 +40,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		d.log.Info().Msg("stopped before anything was read")
 		return nil
 	}
+	d.awaitConfigMaps(ctx)
 	d.reloading.Lock()
 	d.saver.saveRules(d.loader.InForce())
 	d.reloading.Unlock()

@@ -56,7 +56,7 @@ func (d *Daemon) runTicks(ctx context.Context) {
 
 func (d *Daemon) updateMonitor(now time.Time, seen *changeLog) {
 	st := monitor.State{
-		Sources: d.readSources(), Readings: d.sourceReadings(), Rules: d.pipe.Rules(), Agent: d.pipe.concluder.aggregatorState().remote, Losses: d.opt.Cfg.Sources.Losses(), Endpoints: d.endpointStatus(), Broken: d.outcome.Load().broken,
+		Sources: d.readSources(), Readings: d.sourceReadings(), Rules: d.pipe.Rules(), Agent: d.pipe.concluder.aggregatorState().remote, Losses: d.opt.Cfg.Sources.Losses(), Endpoints: d.endpointStatus(), Broken: d.brokenPacks(),
 		Quarantined: d.quarantineCostly(now), Evictions: d.engine.Evictions(), UnreadRules: d.engine.UnreadRules(),
 		Trusted: d.pipe.Rules().Namespaces, MismatchedRules: d.agentsBehind(), Agents: map[string]server.Stats{}, Unsaved: d.saver.unsavedSince(),
 		Unanswered: d.pipe.concluder.aggregatorState().unanswered, Upstream: d.pipe.concluder.alerts(now), NoStandbySince: d.pair.aloneSince(),

@@ -94,7 +94,7 @@ func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {
 func (d *Daemon) rulesView() web.Rules {
 	rs := d.pipe.rules.Load()
 	out := web.Rules{
-		Set: rs.Set, Broken: d.outcome.Load().broken, LastLines: rs.LastSeen(),
+		Set: rs.Set, Broken: d.brokenPacks(), LastLines: rs.LastSeen(),
 		Cost: map[string]time.Duration{}, Evaluations: map[string]int64{}, Quarantined: map[string]string{}, OutOfScope: inforce.OutOfScope(rs.Set, d.cfg.Load().Rules.Scope),
 	}
 	for _, c := range rs.Program.Costs() {
@@ -283,6 +283,11 @@ func (d *Daemon) setReadiness(st *web.Status) {
 			st.Absent = append(st.Absent, fmt.Sprintf("source %s is down: %s", s.Name, s.Error))
 		case s.Idle != "":
 			st.Absent = append(st.Absent, fmt.Sprintf("source %s is idle: %s", s.Name, s.Idle))
+		}
+	}
+	if d.configMaps != nil {
+		if why, _ := d.configMaps.Failure(); why != "" {
+			st.Absent = append(st.Absent, configMapsKey+": "+why)
 		}
 	}
 	if why := d.pipe.concluder.aggregatorState().absent; why != "" {

@@ -342,6 +342,9 @@ func (c *common) renderLabels(r *rules.Rule, key map[string]string) map[string]s
 	for _, l := range r.Labels {
 		labels[l.Name] = text.Truncate(c.renderer.RenderLabel(l.Template, rules.TemplateData{Labels: key}), intake.MaxValue)
 	}
+	if r.Namespace != "" {
+		labels["namespace"] = r.Namespace
+	}
 	labels["alertname"] = r.Alert
 	labels["severity"] = string(r.Severity)
 	labels["resolves"] = r.Resolves()

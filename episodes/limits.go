@@ -192,7 +192,7 @@ func (l *limits) countLost(rs *ruleState, party string, kind EvictedKind) {
 }
 
 func quotaClass(r *rules.Rule) quota.Class {
-	if r.Severity == rules.SeverityCritical {
+	if r.Severity == rules.SeverityCritical && r.Namespace == "" {
 		return quota.Critical
 	}
 	return quota.Ordinary

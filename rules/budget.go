@@ -18,7 +18,15 @@ const (
 
 // budget is the cost of the regular expressions of a file, which is computed before any of them is compiled. A file
 // whose compilation would take longer than a second is refused.
-type budget struct{ instructions, classes int }
+type budget struct{ instructions, classes, maxInstructions, maxClasses int }
+
+// newBudget returns the budget of a file. owned means that a namespace owns the file.
+func newBudget(owned bool) budget {
+	if owned {
+		return budget{maxInstructions: maxOwnedInstructions, maxClasses: maxOwnedClasses}
+	}
+	return budget{maxInstructions: maxInstructions, maxClasses: maxClasses}
+}
 
 // expressions are the texts of a rule or an override that can contain regular expressions.
 type expressions struct {
@@ -39,8 +47,8 @@ func (b *budget) addCost(w expressions) (problem, fix string) {
 			b.classes += expr.QuotedClasses(t)
 		}
 	}
-	if b.classes > maxClasses {
-		return fmt.Sprintf("the regular expressions up to here have more than %d Unicode classes together, such as \\pL", maxClasses),
+	if b.classes > b.maxClasses {
+		return fmt.Sprintf("the regular expressions up to here have more than %d Unicode classes together, such as \\pL", b.maxClasses),
 			`use \w or [a-z] where the text is ASCII, or split the file`
 	}
 	for _, p := range w.patterns {
@@ -51,8 +59,8 @@ func (b *budget) addCost(w expressions) (problem, fix string) {
 			b.instructions += s.Size()
 		}
 	}
-	if b.instructions > maxInstructions {
-		return fmt.Sprintf("the regular expressions up to here have more than %d instructions together", maxInstructions),
+	if b.instructions > b.maxInstructions {
+		return fmt.Sprintf("the regular expressions up to here have more than %d instructions together", b.maxInstructions),
 			"use smaller repetitions, or load fewer rules"
 	}
 	return "", ""

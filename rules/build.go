@@ -45,6 +45,7 @@ func Build(docs []*Document, opt Options) (*Set, Problems) {
 	b.checkNames()
 	b.applyOverrides()
 	b.lint()
+	b.dropForeignCauses()
 	b.lintCauses()
 	b.checkTests()
 	own := b.newProblems()
@@ -182,7 +183,7 @@ func (b *builder) compileOverridden(r *packRule) {
 func (b *builder) applyTo(e *OverrideSyntax) {
 	found := false
 	for _, r := range b.rules {
-		if !e.appliesTo(r.alert, r.doc.Pack()) {
+		if r.doc.namespace != "" || !e.appliesTo(r.alert, r.doc.Pack()) {
 			continue
 		}
 		found = true
@@ -283,11 +284,13 @@ func (b *builder) buildSet(own Problems) *Set {
 	s := &Set{Namespaces: b.opt.Namespaces}
 	packs := map[*Document]*Pack{}
 	for _, d := range b.docs {
-		s.Warnings = append(s.Warnings, d.problems.Warnings()...)
+		if d.namespace == "" {
+			s.Warnings = append(s.Warnings, d.problems.Warnings()...)
+		}
 		if d.pack == nil {
 			continue
 		}
-		p := &Pack{Name: d.Pack(), Version: d.pack.Pack.Version, File: d.file, SHA256: d.sha}
+		p := &Pack{Name: d.Pack(), Version: d.pack.Pack.Version, File: d.file, SHA256: d.sha, Namespace: d.namespace}
 		packs[d] = p
 		s.Packs = append(s.Packs, p)
 	}
@@ -295,6 +298,11 @@ func (b *builder) buildSet(own Problems) *Set {
 		packs[r.doc].Rules = append(packs[r.doc].Rules, r.rule)
 		s.Rules = append(s.Rules, r.rule)
 	}
-	s.Warnings = tidyProblems(append(s.Warnings, own.Warnings()...))
+	for _, p := range own.Warnings() {
+		if !b.isOwned(p.File) {
+			s.Warnings = append(s.Warnings, p)
+		}
+	}
+	s.Warnings = tidyProblems(s.Warnings)
 	return s
 }

@@ -45,8 +45,8 @@ func compileSafely(f form) (r *Rule, problems Problems) {
 
 // compileRule compiles a rule. The rule is usable if the problems contain no error.
 func compileRule(f form) (*Rule, Problems) {
-	c := &compiler{form: f, matcherCompiler: matcherCompiler{report{alert: f.Alert}}, rule: &Rule{
-		Alert: f.Alert, Pack: f.pack, File: f.file, Line: f.at.Line,
+	c := &compiler{form: f, matcherCompiler: matcherCompiler{report{alert: f.Alert}, f.namespace}, rule: &Rule{
+		Alert: f.Alert, Pack: f.pack, File: f.file, Line: f.at.Line, Namespace: f.namespace,
 		Sequence: f.Keys.Has("sequence"), Count: f.Count, Within: f.Within, Distinct: f.Distinct, By: f.By,
 		For: f.For, Silent: f.Silent, KeepFiringFor: f.KeepFiringFor, Expire: f.Expire, Limit: f.Limit,
 		Mode: f.Enabled, Severity: f.Severity, Places: PlacesOf(f.origin), Disabled: f.disabled,
@@ -59,8 +59,9 @@ func compileRule(f form) (*Rule, Problems) {
 	c.rule.Unless = c.compileUnless()
 	c.rule.Scope = computeScope(c.rule)
 	c.compileTexts()
+	c.checkOwner()
 	c.compileCauses()
-	c.rule.Tests = (&testCompiler{&c.report, c.causeNames()}).compileTests(f.Tests)
+	c.rule.Tests = (&testCompiler{&c.report, c.causeNames(), c.form.namespace}).compileTests(f.Tests)
 	if !f.released {
 		(&linter{c}).lint()
 	}

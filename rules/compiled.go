@@ -247,7 +247,7 @@ func CompactRules(all []*Rule) {
 		stored[i] = w.Result()
 	}
 	for _, r := range all {
-		*r = Rule{Pack: r.Pack, File: r.File, Places: r.Places, Disabled: r.Disabled, Tests: r.Tests, PackRule: r.PackRule, maxLine: r.maxLine}
+		*r = Rule{Pack: r.Pack, File: r.File, Namespace: r.Namespace, Places: r.Places, Disabled: r.Disabled, Tests: r.Tests, PackRule: r.PackRule, maxLine: r.maxLine}
 	}
 	runtime.GC() // collects the old data first, so that the new data is not placed in the gaps between old objects
 	in := &documentCodec{}

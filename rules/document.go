@@ -20,6 +20,7 @@ type Document struct {
 	report
 	file      string
 	sha       string
+	namespace string // owner of the file; empty for a file of the operator
 	start     strictyaml.Pos
 	pack      *PackFile
 	overrides *OverridesFile
@@ -61,12 +62,13 @@ func (d *Document) SHA256() string { return d.sha }
 // IsOverrides reports whether the file contains overrides instead of a pack.
 func (d *Document) IsOverrides() bool { return d.overrides != nil }
 
-// Pack returns the name of the pack, or "" for a file of overrides.
+// Pack returns the name of the pack, or "" for a file of overrides. The name of a pack with an owner begins with the
+// owner, as in team-a/web.
 func (d *Document) Pack() string {
 	if d.pack == nil {
 		return ""
 	}
-	return d.pack.Pack.Name
+	return ownedPackName(d.namespace, d.pack.Pack.Name)
 }
 
 // Problems returns the problems that Parse found. The caller must not change it.
@@ -83,13 +85,15 @@ func Parse(f File) (*Document, Problems) {
 		return parseCompiled(f), nil
 	}
 	sum := sha256.Sum256(f.Data)
-	d := &Document{file: f.Name, sha: hex.EncodeToString(sum[:])}
+	d := &Document{file: f.Name, sha: hex.EncodeToString(sum[:]), namespace: f.Namespace}
 	doc, problems := strictyaml.Parse(f.Name, f.Data, strictyaml.Options{MaxBytes: rulefiles.MaxBytes})
 	d.problems = problems
 	switch {
 	case doc == nil:
 	case doc.Has("overrides") && (doc.Has("pack") || doc.Has("rules")):
 		d.addError(doc.KeyPos("overrides"), "file-kind", "the file has both a pack and overrides", "put the overrides into a file of their own")
+	case doc.Has("overrides") && f.Namespace != "":
+		d.refuseOwnedOverrides(doc.KeyPos("overrides"))
 	case doc.Has("overrides"):
 		d.parseOverrides(doc)
 	case doc.Has("groups") && !doc.Has("pack"):
@@ -113,7 +117,7 @@ func (d *Document) parsePack(doc *strictyaml.Document, file File) {
 		return
 	}
 	seen, decoded := map[string]form{}, len(d.problems)
-	var work budget
+	work := newBudget(file.Namespace != "")
 	next := nextRules(p.Rules)
 	line := 0 // line of the previous rule
 	for i := range p.Rules {
@@ -123,7 +127,7 @@ func (d *Document) parsePack(doc *strictyaml.Document, file File) {
 		}
 		f.next, f.shares = next[i], f.Keys.Pos.Line == line || f.Keys.Pos.Line == next[i].Line
 		line = f.Keys.Pos.Line
-		f.released = file.Released
+		f.released, f.namespace, f.pack = file.Released, file.Namespace, ownedPackName(file.Namespace, f.pack)
 		if file.WithoutTests {
 			p.Rules[i].Tests, f.Tests = nil, nil
 			delete(f.origin, "tests")

@@ -19,6 +19,7 @@ type form struct {
 	next       strictyaml.Pos // start of the next rule; zero if there is none
 	shares     bool           // whether another rule is on the first line of this rule
 	pack, file string
+	namespace  string // owner of the file; empty for a file of the operator
 	// labelKeys and annotationKeys hold the mapping that contains each label and annotation, by name. The mapping can
 	// be in the rule, in the defaults or in an override.
 	labelKeys, annotationKeys map[string]*strictyaml.Keys
@@ -101,9 +102,13 @@ func foldName(alert string) string { return strings.ToLower(alert) }
 
 // duplicateProblem returns the problem that another rule has the same name as f.
 func (f *form) duplicateProblem(other *form) Problem {
-	message := fmt.Sprintf("alert %s is already the name of the rule at %s", other.Alert, f.at)
+	where := f.at.String()
+	if f.namespace != "" && f.namespace != other.namespace {
+		where = "a place in another namespace"
+	}
+	message := fmt.Sprintf("alert %s is already the name of the rule at %s", other.Alert, where)
 	if f.Alert != other.Alert {
-		message = fmt.Sprintf("alert %s differs only in case from %s at %s", other.Alert, f.Alert, f.at)
+		message = fmt.Sprintf("alert %s differs only in case from %s at %s", other.Alert, f.Alert, where)
 	}
 	return other.newProblem(other.Keys.Value("alert"), strictyaml.Error, "duplicate-alert", message,
 		"alert names must be unique among all packs: rename one of them, or load only one of the files")

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,7 +13,8 @@ import (
 // testCompiler compiles the inline tests of a rule. It knows only the causes of the rule.
 type testCompiler struct {
 	*report
-	causes []string
+	causes    []string
+	namespace string // owner of the pack; a stream without a namespace gets this one
 }
 
 func (c *testCompiler) compileTests(tests []TestSyntax) (all []Test) {
@@ -20,6 +22,13 @@ func (c *testCompiler) compileTests(tests []TestSyntax) (all []Test) {
 		t := &tests[i]
 		if t.Keys.Pos.IsZero() {
 			continue
+		}
+		if c.namespace != "" && t.Stream["namespace"] == "" && !t.Keys.HasError("stream") {
+			t.Stream = maps.Clone(t.Stream)
+			if t.Stream == nil {
+				t.Stream = map[string]string{}
+			}
+			t.Stream["namespace"] = c.namespace
 		}
 		out := Test{Name: t.Name, Line: t.Keys.Pos.Line, Stream: t.Stream}
 		lines := 0
@@ -175,20 +184,25 @@ const (
 
 // checkTests reports packs whose tests together would delay loading too much.
 func (b *builder) checkTests() {
-	total := time.Duration(0)
+	total, refused := map[string]time.Duration{}, map[string]bool{} // by owner
 	for _, r := range b.rules {
-		if r.rule == nil {
+		owner, allowed, who := r.doc.namespace, maxTestTime, "all packs together"
+		if r.rule == nil || refused[owner] {
 			continue
 		}
+		if owner != "" {
+			allowed, who = maxOwnedTestTime, "all packs of namespace "+owner
+		}
 		for i := range r.rule.Tests {
-			total += testTime(r.rule, &r.rule.Tests[i])
-			if total <= maxTestTime {
+			total[owner] += testTime(r.rule, &r.rule.Tests[i])
+			if total[owner] <= allowed {
 				continue
 			}
+			refused[owner] = true
 			b.problems = append(b.problems, r.writtenForm().newProblem(r.writtenForm().Keys.Key("tests"), strictyaml.Error, "test-budget",
-				fmt.Sprintf("with test %d of rule %s, the inline tests may take %s of CPU time; all packs together are allowed %s",
-					i+1, r.alert, total.Round(time.Second), maxTestTime), "repeat lines less often, or load fewer packs"))
-			return
+				fmt.Sprintf("with test %d of rule %s, the inline tests may take %s of CPU time; %s are allowed %s",
+					i+1, r.alert, total[owner].Round(time.Second), who, allowed), "repeat lines less often, or load fewer packs"))
+			break
 		}
 	}
 }

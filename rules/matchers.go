@@ -12,7 +12,10 @@ import (
 )
 
 // matcherCompiler compiles selectors and matchers. It does not need the rest of the rule.
-type matcherCompiler struct{ report }
+type matcherCompiler struct {
+	report
+	namespace string // only namespace whose streams a selector may select; empty means all
+}
 
 // compileSelector compiles the selector of a `from`. name is the name of the selector in messages. ok is false if the
 // selector is absent or has an error.
@@ -35,6 +38,9 @@ func (c *matcherCompiler) compileSelector(text string, keys *strictyaml.Keys, na
 			c.addError(at, "never", fmt.Sprintf("no stream satisfies both %s and %s", m, ms[i]), "remove one of them")
 			return s, false
 		}
+	}
+	if c.namespace != "" {
+		return c.bindSelector(s, at, name)
 	}
 	return s, true
 }

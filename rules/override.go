@@ -18,7 +18,7 @@ func (d *Document) parseOverrides(doc *strictyaml.Document) {
 	if len(o.Overrides) == 0 && o.Keys.IsDecoded("overrides") {
 		d.addError(o.Keys.Key("overrides"), "empty-value", "there are no overrides", "add one, or remove the file")
 	}
-	var work budget
+	work := newBudget(false)
 	for i := range o.Overrides {
 		e := &o.Overrides[i]
 		if e.Keys.Pos.IsZero() {

@@ -81,6 +81,9 @@ type Rule struct {
 	Pack  string
 	File  string
 	Line  int // number of the line with `- alert:`
+	// Namespace is the owner of the rule's pack. All streams of the rule are of this namespace, and its alerts always
+	// have the label `namespace` with this value. Empty means that the rule belongs to the operator.
+	Namespace string
 
 	// From selects the streams for the parts without a selector of their own. The method Selectors returns the
 	// selectors of all parts.
@@ -340,7 +343,9 @@ type Pack struct {
 	Version string
 	File    string
 	SHA256  string // SHA-256 hash of the file's bytes, in hex
-	Rules   []*Rule
+	// Namespace is the owner of the pack; empty if the pack belongs to the operator.
+	Namespace string
+	Rules     []*Rule
 }
 
 // Set contains every loaded rule of every pack, with overrides applied, including rules with ModeOff.

@@ -135,7 +135,7 @@ func (c *compiler) template(text string, pos strictyaml.Pos, name string) *Templ
 	}
 	for _, l := range t.Labels() {
 		_, has := c.Labels[l]
-		own := l == "alertname" || l == "severity" || l == "resolves"
+		own := l == "alertname" || l == "severity" || l == "resolves" || l == "namespace" && c.form.namespace != ""
 		if !has && !own && !slices.Contains(c.By, l) && !c.Keys.HasError("by") && !c.Keys.HasError("labels") {
 			c.addError(pos, "annotation-template", fmt.Sprintf("%s uses $labels.%s, which the alert does not have", name, l), fmt.Sprintf("use $vars.%s, or add %s to `by`", l, l))
 		}

@@ -25,7 +25,7 @@ var floors = map[string]int{
 	"matcher": 1, "internal/httpconfig": 1, "internal/httpserve": 1, "internal/kube": 1,
 	"agent/wire": 2, "episodes": 2, "episodes/history": 2, "web/runbook": 2,
 	"agent/client": 3, "agent/server": 3, "sources": 3, "sinks": 3, "web": 3, "replay": 3, "unknown/discover": 3, "daemon/state": 3,
-	"daemon/component": 4, "unknown/sentinel": 4, "daemon/lead": 4, "daemon/casefile": 5, "daemon/config": 5, "daemon/monitor": 5, "daemon/inforce": 5, "daemon/loader": 6, "daemon": 8,
+	"daemon/component": 4, "unknown/sentinel": 4, "daemon/lead": 4, "daemon/configmaps": 4, "daemon/casefile": 5, "daemon/config": 5, "daemon/monitor": 5, "daemon/inforce": 5, "daemon/loader": 6, "daemon": 8,
 	"lab": 9, "cli": 10, "cmd": 11, "deploy": 11,
 	"internal/blocks": -1, "internal/wholelines": -1, "internal/quota": -1, "daemon/state/plainfile": -1,
 	"internal/codec": -2, "internal/lazyre": -2,

@@ -129,6 +129,10 @@ type BrokenPack struct {
 	Error string `json:"error"`
 	// Missing is set if there is no earlier version that could be used instead.
 	Missing bool `json:"missing,omitempty"`
+	// File is the name of the file.
+	File string `json:"file,omitempty"`
+	// Namespace is the owner of the pack. It is empty if the pack belongs to the operator.
+	Namespace string `json:"namespace,omitempty"`
 }
 
 // Source is the state of one source.

@@ -30,8 +30,8 @@ const (
 	askClosing     = 100 * time.Millisecond // interval between messages during the shutdown
 	goodbyeTimeout = 400 * time.Millisecond
 
-	maxResponse = 64 << 10 // largest size of a response, in bytes
-	maxExcerpt  = 300      // number of bytes of a response that an error message contains
+	maxResponse = wire.MaxRules // largest size of a response, in bytes
+	maxExcerpt  = 300           // number of bytes of a response that an error message contains
 )
 
 // Reasons why a message was not accepted, as they appear in metrics and in the API.
@@ -109,6 +109,7 @@ func (w *sender) sendNext(ctx context.Context) time.Duration {
 	}
 	wait = w.recordResponse(m, n, a, again)
 	if a.err == nil {
+		w.fetchRules(ctx, a.answer.OwnedRules)
 		w.sendReport(ctx, a.answer.Report)
 	}
 	return wait

@@ -88,6 +88,7 @@ type Sink struct {
 	stats          Stats
 	failed         map[string]int64 // number of failed messages, by reason
 	report         reporter
+	owned          ownedRules
 	processes      processes
 }
 

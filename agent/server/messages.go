@@ -73,7 +73,7 @@ func (h *handler) saveSource(change func()) {
 func (s *Source) newAnswer(n *node) wire.Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return wire.Answer{AcceptedSequence: n.accepted, SavedSequence: n.savedSequence, Report: s.reportToken(n)}
+	return wire.Answer{AcceptedSequence: n.accepted, SavedSequence: n.savedSequence, Report: s.reportToken(n), OwnedRules: s.ownedRules.ID}
 }
 
 // findOrAddNode returns the known or new node of a message, with n.busy held. fresh reports

@@ -112,6 +112,7 @@ func (s *Source) Handler(p sources.Pipeline) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+wire.Path, h.forAgents(wire.MaxMessage, h.handleMessage))
 	mux.HandleFunc("POST "+wire.ReportPath, h.forAgents(wire.MaxReport, h.handleReport))
+	mux.HandleFunc("POST "+wire.RulesPath, h.forAgents(0, h.handleRules))
 	mux.HandleFunc("DELETE "+wire.NodePath+"{node}", h.forOperators(h.handleForget))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(wire.Header, strconv.Itoa(wire.Version))

@@ -69,7 +69,8 @@ type Source struct {
 	stats         Stats
 	gap           sources.Loss
 	rollout       rollout
-	held          []*heldBatch // batches that wait for their rules, from old to new
+	ownedRules    wire.RulesAnswer // active rule files of namespaces; its ID is empty until OfferRules was called
+	held          []*heldBatch     // batches that wait for their rules, from old to new
 }
 
 // Stats are counters of the source.

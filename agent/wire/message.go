@@ -23,6 +23,7 @@ import (
 	"unicode/utf8"
 
 	"crowsnest/matcher"
+	"crowsnest/rules"
 )
 
 // The HTTP interface between the aggregator and agents.
@@ -32,6 +33,11 @@ const (
 	// NodePath, followed by the name of a node, is the path of a node. A DELETE makes the
 	// aggregator forget the node.
 	NodePath = "/api/v1/agents/nodes/"
+	// RulesPath is the path of the active rule files of namespaces. A POST without a body returns
+	// them.
+	RulesPath = "/api/v1/agents/rules"
+	// MaxRules is the largest size of the response with these files in bytes.
+	MaxRules = 16 << 20
 	// ContentType is the media type of a message.
 	ContentType = "application/vnd.crowsnest.hits"
 	// ProcessHeader is in every response of an aggregator. Its value is a random name that the
@@ -211,6 +217,16 @@ type Answer struct {
 	// with which the report was compared. It is "" if the aggregator has no report, and the
 	// agent then sends its report.
 	Report string `json:"report,omitempty"`
+	// OwnedRules identifies the active rule files of namespaces, which the agent fetches from
+	// RulesPath. It is "" if the aggregator does not know them yet.
+	OwnedRules string `json:"owned_rules,omitempty"`
+}
+
+// RulesAnswer is the aggregator's JSON response to a request for the rule files of namespaces.
+type RulesAnswer struct {
+	// ID is the value of Answer.OwnedRules for these files.
+	ID    string       `json:"id"`
+	Files []rules.File `json:"files"`
 }
 
 // ReportAnswer is the aggregator's JSON response to a report.

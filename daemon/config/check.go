@@ -32,6 +32,7 @@ func (c *Config) checkAll() strictyaml.Problems {
 	}
 	c.checkNames(&k)
 	c.checkNamespaces(&k)
+	c.checkConfigMaps(&k)
 	c.checkStages(&k)
 	c.checkSentinel(&k)
 	c.checkWeb(&k)
@@ -141,6 +142,25 @@ func (c *Config) checkNamespaces(k *checker) {
 	if good {
 		_, err := c.Namespaces()
 		report(keys.Key(key), err)
+	}
+}
+
+func (c *Config) checkConfigMaps(k *checker) {
+	m := c.Rules.ConfigMaps
+	if m == nil || m.Keys.IsUnreadable() {
+		return
+	}
+	if len(component.SettingsOf[client.Config](c.Sinks)) > 0 {
+		k.addProblem(c.Rules.Keys.Key("config_maps"), "bad-value", "config_maps: an agent gets the packs of namespaces from its aggregator", "remove the key here, and set it in the configuration of the aggregator")
+		return
+	}
+	if err := m.Validate(); err != nil && !m.Keys.HasError("selector") {
+		message, fix := component.SplitFix(err.Error())
+		at := c.Rules.Keys.Key("config_maps")
+		if m.Keys.Has("selector") {
+			at = m.Keys.Value("selector")
+		}
+		k.addProblem(at, "bad-value", "config_maps: "+message, fix)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"crowsnest/daemon/component"
+	"crowsnest/daemon/configmaps"
 	"crowsnest/daemon/lead"
 	"crowsnest/internal/lazyre"
 	"crowsnest/internal/strictyaml"
@@ -100,6 +101,10 @@ type RulesConfig struct {
 	// AlertUnverified raises the alert CrowsnestRulesUnverified for each running release
 	// of a component whose rules were not verified for that release.
 	AlertUnverified bool `yaml:"alert_unverified"`
+	// ConfigMaps enables packs of namespaces, which are objects with a label, in any namespace.
+	// Their rules read only the streams of that namespace (see docs/packs.md). An agent gets them
+	// from its aggregator.
+	ConfigMaps *configmaps.Settings `yaml:"config_maps"`
 	// AllowEmpty allows a daemon without rules.
 	AllowEmpty bool `yaml:"allow_empty"`
 
@@ -247,6 +252,9 @@ func (c *Config) resolvePaths(dir string) {
 	}
 	for i, p := range c.Rules.Overrides {
 		c.Rules.Overrides[i] = join(p)
+	}
+	if m := c.Rules.ConfigMaps; m != nil {
+		m.Kubeconfig = join(m.Kubeconfig)
 	}
 	if c.Keys.Has("storage") {
 		c.Storage.Path = join(c.Storage.Path)

@@ -14,6 +14,11 @@ import (
 // CheckFiles opens the secrets and certificates that sources and sinks refer to.
 func (c *Config) CheckFiles() strictyaml.Problems {
 	var out strictyaml.Problems
+	if m := c.Rules.ConfigMaps; m != nil && m.Kubeconfig != "" {
+		if err := checkReadable(m.Kubeconfig); err != nil {
+			out = append(out, m.Keys.Value("kubeconfig").Problem(strictyaml.Error, "unreadable-file", "config_maps: kubeconfig: "+err.Error(), "check the path, or remove the key to use the service account of the pod"))
+		}
+	}
 	for _, p := range c.allParts() {
 		broken := false
 		for _, f := range fileSettings(p) {

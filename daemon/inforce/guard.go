@@ -1,6 +1,8 @@
 package inforce
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"crowsnest/matcher"
@@ -24,12 +26,19 @@ type Guard struct {
 	sliceStart time.Time     // start of the current slice
 	cpu        time.Duration // CPU time of the process at the start of the slice
 	before     map[string]matcher.Cost
-	strike     map[string]int // number of consecutive slices above the limit, by rule
+	strike     map[string]int // number of consecutive slices above the limit, by rule or namespace
 }
 
-// NewGuard returns a guard that allows each rule this share of one CPU. Zero means no limit.
+// NewGuard returns a guard that allows each rule this share of one CPU. All rules with the same owner together have
+// one share. Zero means no limit.
 func NewGuard(limit float64) *Guard {
 	return &Guard{limit: limit, before: map[string]matcher.Cost{}, strike: map[string]int{}}
+}
+
+// partyCost is the cost of one rule of the operator, or of all rules of a namespace, in one slice.
+type partyCost struct {
+	used, cheap float64 // used CPU time and the time that always counts as cheap, in seconds
+	costliest   CostlyRule
 }
 
 // CostlyRule is a rule that costs too much, with its share of a CPU in the last slice.
@@ -66,18 +75,35 @@ func (g *Guard) FindCostly(now time.Time, cpu time.Duration, costs []matcher.Cos
 	if used := cpu - g.cpu; sum > used {
 		scale = max(0, used.Seconds()/sum.Seconds())
 	}
-	var out []CostlyRule
-	before, strike := make(map[string]matcher.Cost, len(costs)), map[string]int{}
+	before, parties := make(map[string]matcher.Cost, len(costs)), map[string]*partyCost{}
 	for i, c := range costs {
 		name, used := c.Rule.Alert, scale*spent[i].Seconds()
-		cheap := float64(c.Evaluations-g.before[name].Evaluations) * cheapTry.Seconds()
-		if whole && used > g.limit*elapsed.Seconds() && used > cheap {
-			strike[name] = g.strike[name] + 1
+		party := name
+		if c.Rule.Namespace != "" {
+			party = "namespace " + c.Rule.Namespace
 		}
-		if strike[name] >= guardSlices {
-			out = append(out, CostlyRule{c.Rule, used / elapsed.Seconds()})
+		p := parties[party]
+		if p == nil {
+			p = &partyCost{}
+			parties[party] = p
+		}
+		p.used += used
+		p.cheap += float64(c.Evaluations-g.before[name].Evaluations) * cheapTry.Seconds()
+		if p.costliest.Rule == nil || used/elapsed.Seconds() > p.costliest.Share {
+			p.costliest = CostlyRule{c.Rule, used / elapsed.Seconds()}
 		}
 		before[name] = c
+	}
+	var out []CostlyRule
+	strike := map[string]int{}
+	for _, party := range slices.Sorted(maps.Keys(parties)) {
+		p := parties[party]
+		if whole && p.used > g.limit*elapsed.Seconds() && p.used > p.cheap {
+			strike[party] = g.strike[party] + 1
+		}
+		if strike[party] >= guardSlices {
+			out = append(out, p.costliest)
+		}
 	}
 	g.sliceStart, g.cpu, g.before, g.strike = now, cpu, before, strike
 	return out

@@ -100,3 +100,32 @@ func TestCostGuard(t *testing.T) {
 	require.Empty(t, g.strike)
 	require.Empty(t, g.before)
 }
+
+// TestGuardOfNamespaces plays rules of one namespace that are each cheap and together too costly. They lose one rule
+// after the other until the rest is within the limit.
+func TestGuardOfNamespaces(t *testing.T) {
+	g := NewGuard(0.2)
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var costs []matcher.Cost
+	for _, name := range []string{"A", "B", "C", "D", "Other"} {
+		r := &rules.Rule{Alert: name, Namespace: "team-a"}
+		if name == "Other" {
+			r.Namespace = "team-b"
+		}
+		costs = append(costs, matcher.Cost{Rule: r})
+	}
+	perSecond := map[string]time.Duration{"A": 50 * time.Millisecond, "B": 120 * time.Millisecond, "C": 60 * time.Millisecond, "D": 70 * time.Millisecond, "Other": 190 * time.Millisecond}
+	var quarantined []string
+	for i := range 300 {
+		for _, c := range g.FindCostly(now, time.Duration(i)*900*time.Millisecond, costs) {
+			quarantined = append(quarantined, c.Rule.Alert)
+			perSecond[c.Rule.Alert] = 0
+		}
+		for k := range costs {
+			costs[k].Spent += perSecond[costs[k].Rule.Alert]
+			costs[k].Evaluations++
+		}
+		now = now.Add(time.Second)
+	}
+	require.Equal(t, []string{"B"}, quarantined)
+}

@@ -23,17 +23,21 @@ type Loader struct {
 	tested map[string]bool
 	// texts holds the contents of the files in the current load, by hash.
 	texts map[string][]byte
+	// owned are the files of namespaces, and refused the reasons why some of them were refused, by name of the file.
+	owned   []rules.File
+	refused map[string]refusal
 }
 
 type activeFile struct {
-	pack string // name of the pack; "" for a file of overrides
-	sha  string
-	text []byte // content of the file; nil for a shipped file, which does not change
+	pack      string // name of the pack; "" for a file of overrides
+	sha       string
+	text      []byte // content of the file; nil for a shipped file, which does not change
+	namespace string // owner of the file; "" for a file of the operator
 }
 
 // New returns a Loader that has not loaded anything.
 func New() *Loader {
-	return &Loader{good: map[string]activeFile{}, tested: map[string]bool{}}
+	return &Loader{good: map[string]activeFile{}, tested: map[string]bool{}, refused: map[string]refusal{}}
 }
 
 func (l *Loader) parse(cfg *config.Config) ([]*rules.Document, rules.Problems) {
@@ -47,12 +51,16 @@ func (l *Loader) parse(cfg *config.Config) ([]*rules.Document, rules.Problems) {
 }
 
 // OrKept loads everything for a start. If that fails, OrKept uses the rule files that were active in the last run, and
-// returns the error of the first attempt as wrong.
+// returns the error of the first attempt as wrong. The files of namespaces are those of the last run until SetOwned
+// replaces them.
 func (l *Loader) OrKept(cfg *config.Config, kept []rules.File) (out Loaded, wrong, err error) {
 	docs, _ := ParseFiles(kept)
 	for i, d := range docs {
 		if !d.HasErrors() {
-			l.good[d.File()] = activeFile{pack: d.Pack(), sha: d.SHA256(), text: kept[i].Data}
+			l.good[d.File()] = activeFile{pack: d.Pack(), sha: d.SHA256(), text: kept[i].Data, namespace: d.Namespace()}
+		}
+		if d.Namespace() != "" {
+			l.owned = append(l.owned, kept[i])
 		}
 	}
 	out, err = l.LoadInitial(cfg)
@@ -71,7 +79,7 @@ func (l *Loader) InForce() []rules.File {
 	var out []rules.File
 	for _, name := range slices.Sorted(maps.Keys(l.good)) {
 		if !strings.HasPrefix(name, shippedPrefix) {
-			out = append(out, rules.File{Name: name, Data: l.good[name].text})
+			out = append(out, rules.File{Name: name, Data: l.good[name].text, Namespace: l.good[name].namespace})
 		}
 	}
 	return out
@@ -94,9 +102,14 @@ func (l *Loader) LoadInitial(cfg *config.Config) (Loaded, error) {
 		errs.Sort()
 		return Loaded{}, fmt.Errorf("load rules:\n%w", errs)
 	}
+	out := Loaded{Set: set}
+	docs, err := l.addOwned(cfg, docs, &out)
+	if err != nil {
+		return Loaded{}, err
+	}
 	l.keepAsGood(docs)
-	compactSet(set)
-	return Loaded{Set: set}, nil
+	compactSet(out.Set)
+	return out, nil
 }
 
 // Reload loads everything again. If a file fails the lint or its own tests, its last valid version is used, and the
@@ -140,6 +153,10 @@ func (l *Loader) Reload(cfg *config.Config) (Loaded, error) {
 	}
 	if len(out.Set.Rules) == 0 && !cfg.Rules.AllowEmpty && len(l.good) > 0 {
 		return Loaded{}, errNoRules
+	}
+	docs, err := l.addOwned(cfg, docs, &out)
+	if err != nil {
+		return Loaded{}, err
 	}
 	l.keepAsGood(docs)
 	compactSet(out.Set)
@@ -254,8 +271,9 @@ func (l *Loader) testNew(set *rules.Set, docs []*rules.Document) (*rules.Documen
 
 func (l *Loader) keepAsGood(docs []*rules.Document) {
 	clear(l.good)
+	clear(l.tested)
 	for _, d := range docs {
-		v := activeFile{pack: d.Pack(), sha: d.SHA256()}
+		v := activeFile{pack: d.Pack(), sha: d.SHA256(), namespace: d.Namespace()}
 		if !strings.HasPrefix(d.File(), shippedPrefix) {
 			v.text = bytes.Clone(l.texts[v.sha]) // a copy without the unused capacity of the buffer
 		}

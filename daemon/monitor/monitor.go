@@ -157,9 +157,7 @@ func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 		add(lossAlerts(now, s, st.Losses)...)
 		add(unreadAlert(now, a.blindAfter, s)...)
 	}
-	for _, b := range st.Broken {
-		add(brokenAlert(now, b))
-	}
+	add(brokenAlerts(now, st.Broken)...)
 	for _, u := range st.Unverified {
 		add(unverifiedAlert(now, u))
 	}

@@ -2,6 +2,8 @@ package monitor
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,6 +54,28 @@ func unverifiedAlert(now time.Time, u rules.UnverifiedRelease) episodes.Episode 
 	}
 	return newAlert(alertUnverified, map[string]string{"software": u.Component, "release": u.Release}, now,
 		"{rules}", text.Plural(len(names), "rule"), "{versions}", strings.Join(u.Versions, ", "), "{names}", strings.Join(names, ", "))
+}
+
+// brokenAlerts returns an alert for each refused pack of the operator, and one for each namespace with refused packs.
+func brokenAlerts(now time.Time, broken []web.BrokenPack) (out []episodes.Episode) {
+	owned := map[string][]web.BrokenPack{}
+	for _, b := range broken {
+		if b.Namespace == "" {
+			out = append(out, brokenAlert(now, b))
+			continue
+		}
+		owned[b.Namespace] = append(owned[b.Namespace], b)
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(owned)) {
+		all := owned[namespace]
+		var names []string
+		for _, b := range all[:min(len(all), unservedNamed)] {
+			names = append(names, b.Pack)
+		}
+		summary := fmt.Sprintf("%s of namespace %s refused: %s", text.Plural(len(all), "rule pack"), namespace, strings.Join(names, ", "))
+		out = append(out, newAlert(alertPackBroken, map[string]string{"namespace": namespace}, now, "{summary}", summary, "{error}", all[0].Error))
+	}
+	return out
 }
 
 func brokenAlert(now time.Time, b web.BrokenPack) episodes.Episode {

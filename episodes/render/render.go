@@ -107,7 +107,7 @@ func (r *Renderer) renderAnnotations(f *Facts) map[string]string {
 	for _, a := range f.Rule.Annotations {
 		text, ok := a.Template.ExecuteText(data, neutralise)
 		r.countFailure(ok)
-		out[a.Name] = text
+		out[a.Name] = inertText(f.Rule, text)
 	}
 	return removeEmpty(out)
 }
@@ -143,13 +143,22 @@ func (f *Facts) templateVars() map[string]string {
 // neutralise turns a value from a log line into a single line without links and markup.
 func neutralise(s string) string { return redact.DefuseLinks(redact.Sanitise(s)) }
 
+// inertText returns the text of a rule. In the text of a rule with an owner, links, mentions and markup are inert,
+// because receivers show the text to people outside the owner's namespace.
+func inertText(r *rules.Rule, text string) string {
+	if r.Namespace == "" {
+		return text
+	}
+	return redact.DefuseLinks(text)
+}
+
 // addRemediation adds the rule's remediation, and a statement about whether the running version is known to have the
 // failure.
 func (r *Renderer) addRemediation(rule *rules.Rule, data rules.TemplateData, out map[string]string) {
 	rem := rule.Remediation
 	text, failed := rem.Text(data, neutralise)
 	r.failed.Add(int64(failed))
-	out["remediation"], out["runbook_url"] = text, rem.RunbookURL
+	out["remediation"], out["runbook_url"] = inertText(rule, text), rem.RunbookURL
 	if len(rem.Affects) > 0 {
 		v := rem.Judge(data.Vars["image"])
 		out["affected"], out["fixed_in"] = neutralise(v.Affected+": "+v.Text), v.FixedIn

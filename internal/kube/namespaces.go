@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"crowsnest/internal/lazyre"
 )
 
@@ -27,4 +29,10 @@ func CheckNamespaces(kind string, namespaces []string, instead, all string) []er
 		errs = append(errs, fmt.Errorf("%s: namespaces: %d are too many; remove the key, %s", kind, len(namespaces), all))
 	}
 	return errs
+}
+
+// CheckSelector returns an error if the text is not a label selector.
+func CheckSelector(text string) error {
+	_, err := labels.Parse(text)
+	return err //nolint:wrapcheck // the caller names the setting
 }

@@ -26,6 +26,11 @@ const (
 type File struct {
 	Name string // name of the file in messages
 	Data []byte
+	// Namespace is the owner of the file. If it is set, the rules of the file may select only streams of this namespace,
+	// and the file cannot change other rules. Empty means that the file belongs to the operator.
+	Namespace string `json:",omitempty"`
+	// Unread is the reason why a file of an owner was not read. It is empty if Data has the content.
+	Unread string `json:"-"`
 	// Released is set for a pack that is part of the program. rules.Parse does not lint its rules, because they passed
 	// the lint before the release.
 	Released bool `json:"-"`

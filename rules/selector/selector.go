@@ -79,6 +79,13 @@ func (s Selector) Size() (n int) {
 	return n
 }
 
+// WithEqual returns the selector with the additional condition that a label has a value.
+func (s Selector) WithEqual(name, value string) Selector {
+	out := Selector{matchers: append(slices.Clip(s.matchers), Matcher{Name: name, Op: Equal, Value: value})}
+	out.text = out.String()
+	return out
+}
+
 // Equal reports whether both selectors have the same conditions in the same order.
 func (s Selector) Equal(o Selector) bool {
 	return len(s.matchers) == len(o.matchers) && (len(s.matchers) == 0 || &s.matchers[0] == &o.matchers[0] ||

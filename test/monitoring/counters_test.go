@@ -19,6 +19,7 @@ import (
 var harmless = map[string]string{
 	"checkpoints_fetched_bytes_total":       "work that was done",
 	"checkpoints_sent_bytes_total":          "work that was done",
+	"config_map_events_total":               "crowsnest_pack_broken has an alert",
 	"agents_batches_total":                  "work that was done",
 	"agents_forgotten_total":                "an operator, or forget_after, ended the wait for a node",
 	"agents_gaps_total":                     "crowsnest_source_losses_total counts them, too",

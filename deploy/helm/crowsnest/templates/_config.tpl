@@ -78,6 +78,9 @@ global:
   external_url: {{ quote . }}
   {{- end }}
 {{ include "crowsnest.rules" . }}
+  {{- with .Values.rules.configMapSelector }}
+  config_maps: {selector: {{ quote . }}}
+  {{- end }}
 sources:
   {{- if eq .Values.mode "agents" }}
   agents:

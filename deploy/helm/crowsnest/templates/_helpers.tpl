@@ -45,7 +45,7 @@ app.kubernetes.io/part-of: crowsnest
 
 {{/* Whether the aggregator uses the Kubernetes API. */}}
 {{- define "crowsnest.api" -}}
-{{- if or (include "crowsnest.pair" .) (has .Values.mode (list "agents" "kubernetes")) .Values.objects.enabled .Values.events }}true{{ end -}}
+{{- if or (include "crowsnest.pair" .) (has .Values.mode (list "agents" "kubernetes")) .Values.objects.enabled .Values.events .Values.rules.configMapSelector }}true{{ end -}}
 {{- end }}
 
 {{- define "crowsnest.dnsPorts" -}}

@@ -1,0 +1,32 @@
+package configmaps
+
+import (
+	"errors"
+	"fmt"
+
+	"crowsnest/internal/kube"
+	"crowsnest/internal/strictyaml"
+)
+
+// Settings selects the ConfigMaps.
+type Settings struct {
+	// Selector is the label selector of the ConfigMaps with rule packs, in all namespaces, such
+	// as "crowsnest.io/rules=true". A pack may only read the streams of its own namespace.
+	Selector string `yaml:"selector" bounds:"0,4096"`
+	// Kubeconfig is the path of a file. The default is the service account of the pod that this
+	// program runs in.
+	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
+
+	Keys strictyaml.Keys `yaml:"-"`
+}
+
+// Validate returns an error if the selector is empty or invalid. The error begins with a key and ends with a fix.
+func (c Settings) Validate() error {
+	if c.Selector == "" {
+		return errors.New("selector: the selector is empty, which would read every ConfigMap of the cluster; write a label, such as crowsnest.io/rules=true")
+	}
+	if err := kube.CheckSelector(c.Selector); err != nil {
+		return fmt.Errorf("selector: %q cannot be read (%w); write it as for kubectl get configmaps -l", c.Selector, err)
+	}
+	return nil
+}

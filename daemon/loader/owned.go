@@ -1,0 +1,245 @@
+package loader
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"crowsnest/daemon/config"
+	"crowsnest/rules"
+	"crowsnest/web"
+)
+
+// Limits of the files of all namespaces together. Namespaces share each limit: the namespaces with the most are
+// refused files first.
+const (
+	maxOwnedBytes = 8 << 20
+	maxOwnedRules = 2000
+)
+
+// refusal is the reason why a version of a file was refused.
+type refusal struct{ sha, why string }
+
+// SetOwned replaces the files of namespaces that the next load uses. If two new files have a rule of the same name,
+// the earlier one in the list gets the name. An active file keeps its names.
+func (l *Loader) SetOwned(files []rules.File) { l.owned = files }
+
+// OwnedInForce returns the active files of namespaces.
+func (l *Loader) OwnedInForce() []rules.File {
+	return slices.DeleteFunc(l.InForce(), func(f rules.File) bool { return f.Namespace == "" })
+}
+
+// ownedLoad adds the files of namespaces to the files of the operator.
+type ownedLoad struct {
+	*Loader
+	docs   []*rules.Document
+	broken map[string]*web.BrokenPack // refused files, by name
+}
+
+// addOwned adds the files of namespaces to out.Set, which was built from docs, and returns the documents of all files.
+// If a file of a namespace is refused, its last valid version is used, and out.Broken lists the file. A file of a
+// namespace never changes which files of the operator are active.
+func (l *Loader) addOwned(cfg *config.Config, docs []*rules.Document, out *Loaded) ([]*rules.Document, error) {
+	if len(l.owned) == 0 {
+		return docs, nil
+	}
+	o := &ownedLoad{Loader: l, broken: map[string]*web.BrokenPack{}}
+	o.parseFiles()
+	for {
+		set, found := buildConfigured(cfg, slices.Concat(docs, o.docs))
+		if errs := found.Errors(); len(errs) > 0 {
+			if !o.refuseFaulty(errs) {
+				return nil, fmt.Errorf("load rules:\n%w", errs)
+			}
+			continue
+		}
+		passed, err := o.testPacks(set)
+		if err != nil {
+			return nil, err
+		}
+		if passed {
+			out.Set = set
+			break
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.broken)) {
+		b := o.broken[name]
+		b.Missing = !slices.ContainsFunc(o.docs, func(d *rules.Document) bool { return d.File() == name })
+		out.Broken = append(out.Broken, *b)
+	}
+	maps.DeleteFunc(l.refused, func(name string, _ refusal) bool { return o.broken[name] == nil })
+	return slices.Concat(docs, o.docs), nil
+}
+
+// parseFiles parses the files within the limits of their namespaces. Active versions come first.
+func (o *ownedLoad) parseFiles() {
+	files := slices.Clone(o.owned)
+	hashes := map[string]string{}
+	size, count := map[string]int{}, map[string]int{}
+	for _, f := range files {
+		sum := sha256.Sum256(f.Data)
+		hashes[f.Name] = hex.EncodeToString(sum[:])
+		size[f.Namespace] += len(f.Data)
+	}
+	isActive := func(f rules.File) bool { return o.good[f.Name].sha == hashes[f.Name] }
+	slices.SortStableFunc(files, func(a, b rules.File) int {
+		switch {
+		case isActive(a) == isActive(b):
+			return 0
+		case isActive(a):
+			return -1
+		}
+		return 1
+	})
+	share := fairShare(size, rules.MaxOwnedBytes, maxOwnedBytes)
+	clear(size)
+	for _, f := range files {
+		sha := hashes[f.Name]
+		switch why := o.refused[f.Name]; {
+		case f.Unread != "":
+			o.refuse(f, sha, f.Unread)
+			continue
+		case why.sha == sha:
+			o.refuse(f, sha, why.why)
+			continue
+		}
+		if size[f.Namespace]+len(f.Data) > share || count[f.Namespace] >= rules.MaxOwnedFiles {
+			o.refuse(f, sha, limitProblem(f, fmt.Sprintf("with this file, the packs of namespace %s have more than %d KiB or %d files", f.Namespace, share>>10, rules.MaxOwnedFiles)))
+			continue
+		}
+		d, problems := rules.Parse(f)
+		if errs := problems.Errors(); len(errs) > 0 {
+			o.refuseVersion(f, sha, errs.Error())
+			continue
+		}
+		count[f.Namespace]++
+		size[f.Namespace] += len(f.Data)
+		o.docs = append(o.docs, d)
+		o.texts[d.SHA256()] = f.Data
+	}
+	o.limitRules()
+}
+
+// limitRules refuses files with which a namespace has too many or too costly rules.
+func (o *ownedLoad) limitRules() {
+	count, cost := map[string]int{}, map[string]int{}
+	for _, d := range o.docs {
+		count[d.Namespace()] += d.RuleCount()
+	}
+	share := fairShare(count, rules.MaxOwnedRules, maxOwnedRules)
+	clear(count)
+	for _, d := range slices.Clone(o.docs) {
+		n := d.Namespace()
+		rulesOf, costOf := count[n]+d.RuleCount(), cost[n]+int(d.MaxLineTime())
+		switch {
+		case rulesOf > share:
+			o.refuseDocument(d, limitProblem(o.file(d), fmt.Sprintf("with this file, the packs of namespace %s have more than %d rules", n, share)))
+		case costOf > int(rules.MaxOwnedLineTime):
+			o.refuseDocument(d, limitProblem(o.file(d), fmt.Sprintf("with this file, the regular expressions of namespace %s may take more than %s for one line of 16 KiB", n, rules.MaxOwnedLineTime)))
+		default:
+			count[n], cost[n] = rulesOf, costOf
+		}
+	}
+}
+
+// fairShare returns the largest share, at most limit, with which the namespaces together stay within total.
+func fairShare(used map[string]int, limit, total int) int {
+	for share := limit; ; share = share * 7 / 8 {
+		sum := 0
+		for _, n := range used {
+			sum += min(n, share)
+		}
+		if sum <= total || share == 0 {
+			return share
+		}
+	}
+}
+
+func limitProblem(f rules.File, message string) string {
+	p := rules.Problem{File: f.Name, Line: 1, Column: 1, Check: "owner-limit", Message: message, Fix: "load fewer or smaller packs"}
+	return rules.Problems{p}.Error()
+}
+
+func (o *ownedLoad) file(d *rules.Document) rules.File {
+	i := slices.IndexFunc(o.owned, func(f rules.File) bool { return f.Name == d.File() })
+	return o.owned[i]
+}
+
+// refuse lists a file as broken, and adds its last valid version if that is another one.
+func (o *ownedLoad) refuse(f rules.File, sha, why string) {
+	old := o.good[f.Name]
+	if o.broken[f.Name] == nil {
+		pack := strings.TrimPrefix(f.Name, rules.OwnedPrefix)
+		if old.pack != "" {
+			pack = old.pack
+		}
+		o.broken[f.Name] = &web.BrokenPack{Pack: pack, Error: why, File: f.Name, Namespace: f.Namespace}
+	}
+	if old.text == nil || old.sha == sha || old.namespace != f.Namespace {
+		return
+	}
+	last := f
+	last.Data = old.text
+	if d, problems := rules.Parse(last); len(problems.Errors()) == 0 {
+		o.docs = slices.Insert(o.docs, 0, d) // like other active versions, it comes before new files
+		o.texts[d.SHA256()] = old.text
+	}
+}
+
+// refuseVersion refuses a file for a reason that depends only on its content, so that this version is not tried again.
+func (o *ownedLoad) refuseVersion(f rules.File, sha, why string) {
+	o.refused[f.Name] = refusal{sha, why}
+	o.refuse(f, sha, why)
+}
+
+func (o *ownedLoad) refuseDocument(d *rules.Document, why string) {
+	o.docs = slices.DeleteFunc(o.docs, func(x *rules.Document) bool { return x == d })
+	o.refuse(o.file(d), d.SHA256(), why)
+}
+
+// refuseFaulty refuses the documents that have the problems. It returns false if there is no document to refuse.
+func (o *ownedLoad) refuseFaulty(problems rules.Problems) bool {
+	faulty := map[*rules.Document]rules.Problems{}
+	for _, d := range o.docs {
+		for _, p := range problems {
+			if p.File == d.File() {
+				faulty[d] = append(faulty[d], p)
+			}
+		}
+	}
+	if len(faulty) == 0 && len(o.docs) > 0 {
+		faulty[o.docs[len(o.docs)-1]] = problems
+	}
+	for _, d := range slices.Clone(o.docs) {
+		if own := faulty[d]; own != nil {
+			o.refuseDocument(d, own.Error())
+		}
+	}
+	return len(faulty) > 0
+}
+
+// testPacks runs the tests of new packs and refuses the packs whose tests fail. It returns whether all tests passed.
+func (o *ownedLoad) testPacks(set *rules.Set) (bool, error) {
+	passed := true
+	for _, d := range slices.Clone(o.docs) {
+		i := slices.IndexFunc(set.Packs, func(p *rules.Pack) bool { return p.File == d.File() })
+		if o.tested[d.SHA256()] || i < 0 {
+			continue
+		}
+		failed, err := failedTests(set.Packs[i].Rules)
+		if err != nil {
+			return false, fmt.Errorf("test pack %s: %w", d.Pack(), err)
+		}
+		if failed == "" {
+			o.tested[d.SHA256()] = true
+			continue
+		}
+		passed = false
+		o.refused[d.File()] = refusal{d.SHA256(), failed}
+		o.refuseDocument(d, failed)
+	}
+	return passed, nil
+}

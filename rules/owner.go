@@ -1,0 +1,146 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/internal/strictyaml"
+	"crowsnest/rules/selector"
+)
+
+// A pack with an owner (File.Namespace) comes from somebody who may change only one namespace. Its rules read only
+// streams of that namespace, and their alerts always have the label `namespace` with that name. The file cannot change
+// other rules, and has a fraction of the limits of a file of the operator.
+
+// Limits of the packs of one namespace.
+const (
+	maxOwnedInstructions = maxInstructions / 10
+	maxOwnedClasses      = maxClasses / 10
+	maxOwnedTestTime     = 2 * time.Second
+	// MaxOwnedRules is the maximum number of rules in the packs of one namespace together.
+	MaxOwnedRules = 100
+	// MaxOwnedLineTime is the maximum of the sum of Rule.MaxLineTime over the rules of one namespace.
+	MaxOwnedLineTime = 20 * maxLineCost
+	// MaxOwnedBytes is the maximum size of the packs of one namespace together, and MaxOwnedFiles their maximum number.
+	MaxOwnedBytes = 256 << 10
+	MaxOwnedFiles = 20
+)
+
+// OwnedPrefix is the prefix in the names of files with an owner, as in configmap:team-a/rules/web.yaml.
+const OwnedPrefix = "configmap:"
+
+// Namespace returns the namespace that owns the file, or "" for a file of the operator.
+func (d *Document) Namespace() string { return d.namespace }
+
+func ownedPackName(namespace, pack string) string {
+	if namespace == "" || pack == "" {
+		return pack
+	}
+	return namespace + "/" + pack
+}
+
+// RuleCount returns the number of rules in the file.
+func (d *Document) RuleCount() int { return len(d.rules) }
+
+// MaxLineTime returns the sum of Rule.MaxLineTime over the valid rules of the file.
+func (d *Document) MaxLineTime() (sum time.Duration) {
+	for _, r := range d.rules {
+		if r.rule != nil {
+			sum += r.rule.MaxLineTime()
+		}
+	}
+	return sum
+}
+
+// refuseOwnedOverrides reports that a file of a namespace has overrides.
+func (d *Document) refuseOwnedOverrides(at strictyaml.Pos) {
+	d.addError(at, "owner", fmt.Sprintf("a file of namespace %s cannot have overrides: they change rules of others", d.namespace), "write the file as a pack with rules of your own")
+}
+
+// bindSelector restricts a selector to the owner's namespace. It reports a condition on the namespace that is not an
+// equality with the owner's namespace.
+func (c *matcherCompiler) bindSelector(s Selector, at strictyaml.Pos, name string) (_ Selector, ok bool) {
+	own := ""
+	for _, m := range s.Matchers() {
+		if m.Name != "namespace" {
+			continue
+		}
+		if m.Op != selector.Equal || m.Value != c.namespace {
+			c.addError(at, "owner", fmt.Sprintf("%s has %s, but a pack of namespace %s reads only streams of this namespace", name, m, c.namespace),
+				fmt.Sprintf("write namespace=%q, or remove the condition, which is then added", c.namespace))
+			return s, false
+		}
+		own = m.Value
+	}
+	if own == "" {
+		s = s.WithEqual("namespace", c.namespace)
+	}
+	return s, true
+}
+
+// checkOwner reports what a rule of an owner must not state. It runs after the parts of the rule were compiled.
+func (c *compiler) checkOwner() {
+	if c.form.namespace == "" {
+		return
+	}
+	if c.rule.Infrastructure {
+		c.addError(c.Keys.Value("origin"), "owner", "a pack of a namespace cannot have `origin: infrastructure`", "remove the key: the rules read only namespace "+c.form.namespace)
+	}
+	if c.Keys.Has("verified") {
+		c.addError(c.Keys.Key("verified"), "owner", "a pack of a namespace cannot have `verified`, which is about the shipped rules", "remove the key")
+	}
+	if strings.HasPrefix(foldName(c.Alert), "crowsnest") {
+		c.addError(c.Keys.Value("alert"), "owner", "names that start with Crowsnest are reserved for alerts about crowsnest itself", "choose another name")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
+		if isOwnersLabel(name) {
+			c.addError(c.labelKeys[name].EntryKey("labels", name), "owner", fmt.Sprintf("a pack of a namespace cannot set the label `%s`: it comes from the stream", name), "remove it here")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Annotations)) {
+		if name == "origin" || name == "line" || name == "first_line" || strings.HasSuffix(name, "_url") {
+			c.addError(c.annotationKeys[name].EntryKey("annotations", name), "owner", fmt.Sprintf("a pack of a namespace cannot set the annotation `%s`", name),
+				"use another name, or `runbook_url` of `remediation` for a link")
+		}
+	}
+	for _, w := range c.written {
+		for _, name := range possibleCaptures(w.compiled) {
+			if isOwnersLabel(name) {
+				c.addError(w.keys.Pos, "owner", fmt.Sprintf("%s captures `%s` from the line, but this label comes from the stream", w.name, name), "capture it under another name, such as object_"+name)
+			}
+		}
+	}
+}
+
+// isOwnersLabel reports whether only the stream may set a label of an alert of an owner.
+func isOwnersLabel(name string) bool {
+	return name == "namespace" || slices.Contains(DefaultIdentity, name)
+}
+
+// dropForeignCauses removes causes that are rules of another namespace. A rule of the operator has only causes that are
+// rules of the operator, so nobody can suppress its alerts with a rule of the right name.
+func (b *builder) dropForeignCauses() {
+	owners := map[string]string{}
+	for _, r := range b.rules {
+		if !r.duplicate {
+			owners[r.alert] = r.doc.namespace
+		}
+	}
+	for _, r := range b.rules {
+		foreign := func(c Cause) bool { return owners[c.Alert] != "" && owners[c.Alert] != r.doc.namespace }
+		if r.rule == nil || !slices.ContainsFunc(r.rule.Causes, foreign) {
+			continue
+		}
+		own := *r.rule
+		own.Causes = slices.DeleteFunc(slices.Clone(own.Causes), foreign)
+		r.rule = &own
+	}
+}
+
+// isOwned reports whether a namespace owns the file.
+func (b *builder) isOwned(file string) bool {
+	return slices.ContainsFunc(b.docs, func(d *Document) bool { return d.file == file && d.namespace != "" })
+}
