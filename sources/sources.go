@@ -246,6 +246,13 @@ type MemberStatus struct {
 	Idle string `json:"idle,omitempty"`
 }
 
+// SetUnread lists the logs that exist but are not read. all must be ordered by path.
+func (s *Status) SetUnread(all []UnreadLog) {
+	const most = 100
+	n := min(len(all), most)
+	s.Unread, s.UnreadMore = all[:n], len(all)-n
+}
+
 // SetCounters sets the totals from c.
 func (s *Status) SetCounters(c matcher.Counters) {
 	s.Lines, s.Bytes = c.Lines, c.Bytes

@@ -27,10 +27,7 @@ import (
 	"crowsnest/sources/journal/internal/journalfile"
 )
 
-const (
-	maxUnread    = 100
-	maxSequences = 64 // largest number of sequences without files that are remembered
-)
+const maxSequences = 64 // largest number of sequences without files that are remembered
 
 // Reasons of losses and errors.
 const (
@@ -258,7 +255,8 @@ func (s *Source) finishRound(start time.Time, found finding, idle string, err er
 	proved := err == nil && !s.young && s.waiting == ""
 	s.mu.Lock()
 	st := &s.status
-	st.Unread, st.Idle, st.Up, st.Error = found.unread[:min(len(found.unread), maxUnread)], idle, err == nil, ""
+	st.SetUnread(found.unread)
+	st.Idle, st.Up, st.Error = idle, err == nil, ""
 	switch {
 	case err != nil:
 		st.Error = err.Error()

@@ -32,7 +32,6 @@ const (
 	// unreachableAfter is the time for which decisions wait for a log whose node cannot be
 	// reached. Without a limit, a dead node would delay some decisions forever.
 	unreachableAfter = 5 * time.Minute
-	maxUnread        = 100              // largest number of unread logs that are listed
 	refusedAfter     = 10 * time.Second // time after which it is reported that there are more logs than max_streams
 )
 
@@ -312,21 +311,18 @@ func (s *Source) Status() sources.Status {
 		Logs: s.logs, LostBytes: maps.Clone(s.lost), Errors: maps.Clone(s.errs), Losses: maps.Clone(s.losses),
 	}
 	total := s.closed
+	var unread []sources.UnreadLog
 	for _, key := range slices.Sorted(maps.Keys(s.all)) {
 		one := s.all[key]
 		total = sources.AddCounters(total, one.totalCounters())
 		if line, ok := one.status(); ok {
 			st.Streams = append(st.Streams, line)
 		}
-		u, unread := one.describeUnread()
-		switch {
-		case !unread:
-		case len(st.Unread) < maxUnread:
-			st.Unread = append(st.Unread, u)
-		default:
-			st.UnreadMore++
+		if u, is := one.describeUnread(); is {
+			unread = append(unread, u)
 		}
 	}
+	st.SetUnread(unread)
 	st.SetCounters(total)
 	if st.Up {
 		st.Idle, st.IdleReason = s.whyIdle()

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"crowsnest/sources/internal/rangeread"
 )
 
@@ -140,11 +142,8 @@ func appendValue(b, value []byte) []byte {
 }
 
 func appendString(b []byte, s string) []byte {
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a string can always be encoded
-	return append(b, bytes.TrimSuffix(out.Bytes(), []byte("\n"))...)
+	b, _ = jsontext.AppendQuote(b, s) // ignore the error, because invalid UTF-8 is replaced
+	return b
 }
 
 // klogLine returns the line of fields into which vlagent parses a line of klog. ok is false if the

@@ -372,10 +372,7 @@ func (t *Tailer) lookBackTo(bound time.Time) time.Time {
 	return from
 }
 
-const (
-	maxStreams = position.MaxStreams // largest number of streams that are read
-	maxUnread  = 100                 // largest number of unread logs that are listed
-)
+const maxStreams = position.MaxStreams // largest number of streams that are read
 
 // Positions returns the state from which Restore continues after the ingested lines. The caller
 // holds the checkpoint lock, so no line is ingested during the call.
@@ -472,10 +469,7 @@ func (t *Tailer) Status() sources.Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := sources.Status{Name: t.cfg.Source, Up: t.up, Watermark: t.watermark}
-	s.Unread = t.listUnread(now)
-	if n := len(s.Unread) - maxUnread; n > 0 {
-		s.Unread, s.UnreadMore = s.Unread[:maxUnread], n
-	}
+	s.SetUnread(t.listUnread(now))
 	t.fillStatus(&s)
 	if !t.read && t.lags > 0 {
 		s.Error = fmt.Sprintf("none of the logs (%d) is read", len(t.followers))
