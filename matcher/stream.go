@@ -64,11 +64,18 @@ var DefaultIgnoreLabels = []string{"filename", "job", "service_name", "detected_
 // Counters counts the physical lines of a stream. Lines is the sum of Evaluated, Dropped and the number of lines that
 // are still unfinished.
 type Counters struct {
-	Lines, Bytes int64
-	Evaluated    int64 // number of physical lines whose logical line was matched
-	Dropped      int64 // number of dropped physical lines, by reason
-	Truncated    int64 // number of logical lines that were truncated at MaxLine or maxMerged
-	Unparsed     int64 // number of lines without the stream's envelope, which were matched unchanged
+	Lines     int64 `json:"lines"`
+	Bytes     int64 `json:"bytes"`
+	Evaluated int64 `json:"evaluated"` // number of physical lines whose logical line was matched
+	Dropped   int64 `json:"dropped"`   // number of physical lines that were dropped because they exceed maxMerged
+	Truncated int64 `json:"truncated"` // number of logical lines that were truncated at MaxLine or maxMerged
+	Unparsed  int64 `json:"unparsed"`  // number of lines without the stream's envelope, which were matched unchanged
+}
+
+// Add adds the counters of another stream.
+func (c *Counters) Add(o Counters) {
+	c.Lines, c.Bytes, c.Evaluated = c.Lines+o.Lines, c.Bytes+o.Bytes, c.Evaluated+o.Evaluated
+	c.Dropped, c.Truncated, c.Unparsed = c.Dropped+o.Dropped, c.Truncated+o.Truncated, c.Unparsed+o.Unparsed
 }
 
 // Record is one log entry with its time, from a source that reads entries instead of bytes. Match keeps no reference to

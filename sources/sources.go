@@ -165,15 +165,8 @@ type Status struct {
 	Members map[string]MemberStatus `json:"parts,omitempty"`
 	// Conditions are the problems that members report about themselves, merged.
 	Conditions []Condition `json:"conditions,omitempty"`
-	// Lines and Bytes are totals of all streams, including closed ones.
-	Lines int64 `json:"lines"`
-	Bytes int64 `json:"bytes"`
-	// Lines is the sum of Evaluated, Dropped and the number of parts of incomplete lines.
-	// Evaluated includes Truncated and Unparsed.
-	Evaluated int64 `json:"evaluated"`
-	Dropped   int64 `json:"dropped"` // number of parts of lines that exceed matcher.MaxMerged
-	Truncated int64 `json:"truncated"`
-	Unparsed  int64 `json:"unparsed"` // number of lines without the envelope that their stream should have
+	// Counters are the totals of all streams, including closed ones.
+	matcher.Counters
 }
 
 // IdleReason classifies why a source has nothing to read.
@@ -251,19 +244,6 @@ func (s *Status) SetUnread(all []UnreadLog) {
 	const most = 100
 	n := min(len(all), most)
 	s.Unread, s.UnreadMore = all[:n], len(all)-n
-}
-
-// SetCounters sets the totals from c.
-func (s *Status) SetCounters(c matcher.Counters) {
-	s.Lines, s.Bytes = c.Lines, c.Bytes
-	s.Evaluated, s.Dropped, s.Truncated, s.Unparsed = c.Evaluated, c.Dropped, c.Truncated, c.Unparsed
-}
-
-func AddCounters(a, b matcher.Counters) matcher.Counters {
-	return matcher.Counters{
-		Lines: a.Lines + b.Lines, Bytes: a.Bytes + b.Bytes, Evaluated: a.Evaluated + b.Evaluated,
-		Dropped: a.Dropped + b.Dropped, Truncated: a.Truncated + b.Truncated, Unparsed: a.Unparsed + b.Unparsed,
-	}
 }
 
 // LossCounts returns the number of losses, by reason.

@@ -24,6 +24,7 @@ import (
 	"crowsnest/internal/httpserve"
 	"crowsnest/internal/metric"
 	"crowsnest/internal/times"
+	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sources"
 )
@@ -208,7 +209,7 @@ func (s *Source) Status() sources.Status {
 	defer s.mu.Unlock()
 	out := sources.Status{
 		Name: s.cfg.Name, Up: s.listening, Opened: s.opened, Error: s.listenError,
-		Lines: s.stats.Hits, Evaluated: s.stats.Hits, Bytes: s.stats.Bytes, Errors: maps.Clone(s.stats.RefusedMessages),
+		Counters: matcher.Counters{Lines: s.stats.Hits, Evaluated: s.stats.Hits, Bytes: s.stats.Bytes}, Errors: maps.Clone(s.stats.RefusedMessages),
 		Losses: map[string]sources.Loss{}, Members: make(map[string]sources.MemberStatus, len(s.nodes)),
 	}
 	if out.Error == "" {

@@ -13,7 +13,6 @@ import (
 	"crowsnest/internal/kube"
 	"crowsnest/internal/pause"
 	"crowsnest/matcher"
-	"crowsnest/sources"
 )
 
 const (
@@ -359,7 +358,7 @@ func (st *stream) matcherStream() *matcher.Stream {
 	if st.stream != nil && st.stream.Labels()["image"] == labels["image"] {
 		return st.stream
 	}
-	st.earlierCounters, st.counted = sources.AddCounters(st.earlierCounters, st.counted), matcher.Counters{}
+	st.earlierCounters, st.counted = st.sumCounters(), matcher.Counters{}
 	st.stream = matcher.NewStream(labels, matcher.StreamOptions{Format: matcher.FormatCRI, Join: matcher.JoinBlock, IgnoreLabels: ignored})
 	return st.stream
 }

@@ -157,7 +157,7 @@ func (s *Source) reconcile(ctx context.Context, now time.Time) {
 		}
 		if remove {
 			delete(s.all, st.key)
-			s.closed = sources.AddCounters(s.closed, st.totalCounters())
+			s.closed.Add(st.totalCounters())
 		}
 	}
 	slices.SortFunc(due, func(a, b *stream) int {
@@ -314,7 +314,7 @@ func (s *Source) Status() sources.Status {
 	var unread []sources.UnreadLog
 	for _, key := range slices.Sorted(maps.Keys(s.all)) {
 		one := s.all[key]
-		total = sources.AddCounters(total, one.totalCounters())
+		total.Add(one.totalCounters())
 		if line, ok := one.status(); ok {
 			st.Streams = append(st.Streams, line)
 		}
@@ -323,7 +323,7 @@ func (s *Source) Status() sources.Status {
 		}
 	}
 	st.SetUnread(unread)
-	st.SetCounters(total)
+	st.Counters = total
 	if st.Up {
 		st.Idle, st.IdleReason = s.whyIdle()
 	}

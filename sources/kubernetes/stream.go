@@ -170,7 +170,7 @@ func (st *stream) finishRun() {
 	st.mu.Lock()
 	st.cancel()
 	st.running, st.cancel, st.failing, st.stalled.since = false, nil, time.Time{}, time.Time{}
-	st.earlierCounters, st.counted, st.stream = sources.AddCounters(st.earlierCounters, st.counted), matcher.Counters{}, nil
+	st.earlierCounters, st.counted, st.stream = st.sumCounters(), matcher.Counters{}, nil
 	s, c := st.s, st.c
 	st.mu.Unlock()
 	s.mu.Lock()
@@ -241,7 +241,14 @@ func (st *stream) lowWatermark(now time.Time) (at time.Time, b bound) {
 func (st *stream) totalCounters() matcher.Counters {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	return sources.AddCounters(st.earlierCounters, st.counted)
+	return st.sumCounters()
+}
+
+// sumCounters returns the counters of all matcher streams so far. The caller holds mu.
+func (st *stream) sumCounters() matcher.Counters {
+	sum := st.counted
+	sum.Add(st.earlierCounters)
+	return sum
 }
 
 // status returns the state for the status pages. ok is false if the stream is not being read.
@@ -251,7 +258,7 @@ func (st *stream) status() (line sources.StreamStatus, ok bool) {
 	if !st.running || st.stream == nil {
 		return line, false
 	}
-	n := sources.AddCounters(st.earlierCounters, st.counted)
+	n := st.sumCounters()
 	return sources.StreamStatus{
 		Labels: st.stream.Labels(), Path: st.path, Offset: n.Bytes, Size: n.Bytes, Lines: n.Lines, LastRead: st.lastRead,
 	}, true

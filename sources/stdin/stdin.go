@@ -225,7 +225,7 @@ func (l *lines) flushBytes(n int) {
 		c := l.s.stream.Counters()
 		now := l.s.cfg.Clock()
 		l.s.updateStatus(func(st *sources.Status) {
-			st.SetCounters(c)
+			st.Counters = c
 			st.LostBytes["long_line"] += lost
 			st.Streams = []sources.StreamStatus{{
 				Labels: l.s.stream.Labels(), Offset: c.Bytes, Size: c.Bytes, Lines: c.Lines, LastRead: now,

@@ -394,7 +394,7 @@ func (t *Tailer) dropRemoved(now time.Time) {
 		if !over {
 			continue
 		}
-		t.closed = sources.AddCounters(t.closed, n)
+		t.closed.Add(n)
 		delete(t.followers, key)
 		c.tree.dirs.Forget(c.found.Dir)
 		if pos != nil && !pos.Ended {

@@ -491,7 +491,7 @@ func (t *Tailer) Status() sources.Status {
 		begun = begun && (c.begun.Load() || !c.stalled.since.IsZero())
 		v := c.view
 		v.Lines = c.counters.Lines
-		total = sources.AddCounters(total, c.counters)
+		total.Add(c.counters)
 		if c.bound.Before(c.tree.foundAt) && c.stalled.since.IsZero() && !c.blocked {
 			s.Lag = max(s.Lag, now.Sub(times.Max(c.bound, t.began)))
 		}
@@ -504,7 +504,7 @@ func (t *Tailer) Status() sources.Status {
 		s.Lag = max(s.Lag, now.Sub(times.Max(t.watermark, t.began)))
 	}
 	slices.SortFunc(s.Streams, func(a, b sources.StreamStatus) int { return cmp.Compare(a.Path, b.Path) })
-	s.SetCounters(total)
+	s.Counters = total
 	s.Idle = t.whyEmpty()
 	if s.Idle != "" {
 		s.IdleReason = sources.IdleNoLogs
