@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/sources/internal/rangeread"
+	"crowsnest/test/linesink"
 	"crowsnest/test/lokilab"
 	"crowsnest/test/servers"
 )
@@ -37,10 +38,10 @@ func TestE2ECatchUp(t *testing.T) {
 		require.NoError(t, w.Push(t.Context(), batch[:]))
 	}
 	for _, text := range []string{"bad line", "line"} {
-		p := newSink(rule(t, "R", text))
-		p.quiet = true
+		p := linesink.New(rule(t, "R", text))
+		p.Quiet = true
 		s := New(Config{rangeread.Config{URL: l.URL, Selector: `{app=~".+"}`, LookBack: outage + time.Minute + time.Since(began.Add(outage))}})[0]
-		s.Info().UseRules(p.set)
+		s.Info().UseRules(p.Set)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		start := time.Now()
@@ -49,7 +50,7 @@ func TestE2ECatchUp(t *testing.T) {
 		took := time.Since(start)
 		cancel()
 		require.NoError(t, <-done)
-		t.Logf("%d of %d lines in %s", p.total(), n, took.Round(10*time.Millisecond))
-		require.Equal(t, map[string]int{"bad line": n / 100, "line": n}[text], p.total())
+		t.Logf("%d of %d lines in %s", p.Total(), n, took.Round(10*time.Millisecond))
+		require.Equal(t, map[string]int{"bad line": n / 100, "line": n}[text], p.Total())
 	}
 }

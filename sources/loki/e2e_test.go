@@ -22,6 +22,7 @@ import (
 	"crowsnest/internal/pause"
 	"crowsnest/rules"
 	"crowsnest/sources/internal/rangeread"
+	"crowsnest/test/linesink"
 	"crowsnest/test/lokilab"
 	"crowsnest/test/servers"
 )
@@ -50,28 +51,28 @@ func TestE2ENothingLostOrDoubled(t *testing.T) {
 	defer px.Close()
 	cfg := Config{rangeread.Config{URL: px.URL, Selector: `{app=~".+"}`, Tenants: []string{"one", "two"}, LookBack: 6 * time.Minute, SlowInterval: 15 * time.Second}}
 	require.NoError(t, cfg.Validate())
-	p := newSink(pack(t, `- {alert: R, from: '{app="a"}', match: bad, severity: warning}`))
-	p.quiet = true
+	p := linesink.New(pack(t, `- {alert: R, from: '{app="a"}', match: bad, severity: warning}`))
+	p.Quiet = true
 	all := New(cfg)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, s := range all {
-		s.Info().UseRules(p.set)
+		s.Info().UseRules(p.Set)
 		wg.Go(func() { _ = s.Run(ctx, p) })
 	}
 	texts, retries := disturbed(t, l, px, cfg.Tenants, run)
 	ended := time.Now()
-	for p.total() < len(texts) && time.Since(ended) < 2*time.Minute {
+	for p.Total() < len(texts) && time.Since(ended) < 2*time.Minute {
 		pause.Sleep(ctx, 100*time.Millisecond, nil)
 	}
 	caught := time.Since(ended)
 	pause.Sleep(ctx, 20*time.Second, nil) // doubles would come with the next slow rounds
 	cancel()
 	wg.Wait()
-	wrong := p.wrong(texts)
+	wrong := p.Wrong(texts)
 	t.Logf("%d lines in %s, %d pushes tried again, %d cuts, 2 kills; all read %s after the last push; wrong: %d, handed on: %d",
-		len(texts), run, retries, px.Cuts(), caught.Round(100*time.Millisecond), len(wrong), p.total())
+		len(texts), run, retries, px.Cuts(), caught.Round(100*time.Millisecond), len(wrong), p.Total())
 	for _, s := range all {
 		st := s.Status()
 		t.Logf("%s: %v losses %v, watermark %s behind at the end", s.Name(), counted(st.Errors), st.Losses, time.Since(st.Watermark).Round(time.Second))
@@ -79,7 +80,7 @@ func TestE2ENothingLostOrDoubled(t *testing.T) {
 	}
 	slices.Sort(wrong)
 	require.Empty(t, wrong[:min(len(wrong), 10)])
-	require.Equal(t, len(texts), p.total())
+	require.Equal(t, len(texts), p.Total())
 }
 
 // disturbed writes lines for every tenant while connections are cut and Loki is
@@ -165,7 +166,7 @@ func TestE2EPromises(t *testing.T) {
 - {alert: C, from: '{container=~"sync.*"}', match: {field: {Cluster: seldom}}, severity: info}
 - {alert: D, from: '{container="syncer"}', match: "\"a|b\" (x) `+"`y`"+` é", severity: info}
 `)
-	p := newSink(set)
+	p := linesink.New(set)
 	count := map[string]int{}
 	for _, s := range New(cfg) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -179,13 +180,13 @@ func TestE2EPromises(t *testing.T) {
 		require.Empty(t, s.Status().Error)
 		t.Log(counted(s.Status().Errors))
 	}
-	for text, n := range p.count {
+	for text, n := range p.Count {
 		kind, _, _ := strings.Cut(text, " ")
 		require.Equal(t, 1, n, text)
 		count[kind]++
 	}
 	require.Equal(t, map[string]int{"plain": 1, "folded": 1, "NUL": 1, `{"Cluster":"sel\u0064om"}`: 1, "absent": 1, "quote": 1, "tie": 12_000}, count)
-	require.Len(t, p.hits, 12_006)
+	require.Len(t, p.Hits, 12_006)
 }
 
 // With cache_results, Loki caches for which times a query found nothing. The reader
@@ -291,7 +292,7 @@ func recorded(t *testing.T, l *servers.LokiServer, set *rules.Set) []string {
 	s := New(Config{rangeread.Config{URL: l.URL, Selector: `{app="a"}`, Transport: c, Timeout: time.Minute}})[0]
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- s.Run(ctx, newSink(set)) }()
+	go func() { done <- s.Run(ctx, linesink.New(set)) }()
 	require.Eventually(t, func() bool { return !s.Status().Watermark.IsZero() }, time.Minute, 50*time.Millisecond)
 	cancel()
 	require.NoError(t, <-done)

@@ -14,6 +14,7 @@ import (
 	"crowsnest/rules/selector"
 	"crowsnest/sources/internal/rangeread"
 	"crowsnest/test/fakeloki"
+	"crowsnest/test/linesink"
 )
 
 func TestServes(t *testing.T) {
@@ -50,11 +51,11 @@ func TestTenants(t *testing.T) {
 		require.Len(t, all, 2)
 		require.Equal(t, "loki-a", all[0].Name())
 		require.Equal(t, "loki-b", all[1].Name())
-		p := newSink(pack(t, `- {alert: R, from: '{app="a"}', match: bad, by: [tenant], severity: warning}`))
+		p := linesink.New(pack(t, `- {alert: R, from: '{app="a"}', match: bad, by: [tenant], severity: warning}`))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		for _, s := range all {
-			s.Info().UseRules(p.set)
+			s.Info().UseRules(p.Set)
 			go func() { done <- s.Run(ctx, p) }()
 		}
 		b := &bench{t: t, loki: l, sink: p}
@@ -63,15 +64,15 @@ func TestTenants(t *testing.T) {
 			l.Push(fakeloki.Entry{Tenant: tenant, Labels: labelsA, Time: time.Now(), Line: "bad"})
 		}
 		b.wait(10 * time.Second)
-		require.Equal(t, 1, p.total())
+		require.Equal(t, 1, p.Total())
 		require.True(t, all[0].Status().Up)
 		require.Contains(t, all[1].Status().Error, "401")
-		require.WithinDuration(t, time.Now(), p.watermark["loki-a"], 10*time.Second)
-		require.Zero(t, p.watermark["loki-b"])
+		require.WithinDuration(t, time.Now(), p.Watermark["loki-a"], 10*time.Second)
+		require.Zero(t, p.Watermark["loki-b"])
 		cancel()
 		require.NoError(t, errors.Join(<-done, <-done))
-		require.Equal(t, "app=a,tenant=a", p.lines[0].stream)
-		require.Equal(t, []string{"a"}, p.hits[0].Values)
+		require.Equal(t, "app=a,tenant=a", p.Lines[0].Stream)
+		require.Equal(t, []string{"a"}, p.Hits[0].Values)
 	})
 }
 
@@ -79,7 +80,7 @@ func TestTenants(t *testing.T) {
 // lacks.
 func TestMetadata(t *testing.T) {
 	inBubble(t, func(c *Config) { c.Labels = map[string]string{"k8s_pod_name": "pod"} }, func(b *bench) {
-		b.sink.swap(pack(t, `- {alert: R, from: '{app="a", pod=~"p.*"}', match: bad, by: [pod, zone], severity: warning}`))
+		b.sink.Swap(pack(t, `- {alert: R, from: '{app="a", pod=~"p.*"}', match: bad, by: [pod, zone], severity: warning}`))
 		b.wait(5 * time.Second)
 		push := func(kv ...string) {
 			meta := map[string]string{}
@@ -96,14 +97,14 @@ func TestMetadata(t *testing.T) {
 		b.loki.Push(fakeloki.Entry{Labels: labelsA, Time: time.Now(), Line: "bad", Metadata: map[string]string{"trace_id": "4"}},
 			fakeloki.Entry{Labels: labelsA, Time: time.Now(), Line: "bad", Metadata: map[string]string{"trace_id": "5"}})
 		b.wait(20 * time.Second)
-		require.Equal(t, 6, b.sink.total())
+		require.Equal(t, 6, b.sink.Total())
 		var streams []string
-		for _, l := range b.sink.lines {
-			streams = append(streams, l.stream)
+		for _, l := range b.sink.Lines {
+			streams = append(streams, l.Stream)
 		}
 		require.Equal(t, []string{"app=a,pod=p1", "app=a,pod=p1", "app=a,pod=p2,zone=z", "app=a", "app=a", "app=a"}, streams)
-		require.Len(t, b.sink.hits, 3)
-		require.Equal(t, []string{"p2", "z"}, b.sink.hits[2].Values)
+		require.Len(t, b.sink.Hits, 3)
+		require.Equal(t, []string{"p2", "z"}, b.sink.Hits[2].Values)
 		require.Len(t, b.src.Status().Streams, 3)
 	})
 }
@@ -126,7 +127,7 @@ func TestOwnStreams(t *testing.T) {
 		push("bad other service", map[string]string{"service_name": "other"}, nil)
 		b.wait(30 * time.Second)
 		b.once("bad other", "bad other service")
-		require.Equal(t, 2, b.sink.total())
+		require.Equal(t, 2, b.sink.Total())
 		require.Len(t, b.src.Status().Streams, 2)
 	})
 }
@@ -139,9 +140,9 @@ func TestIgnoreLabels(t *testing.T) {
 			b.loki.Push(fakeloki.Entry{Labels: l, Time: at, Line: "bad"})
 		}
 		b.wait(5 * time.Second)
-		require.Len(t, b.sink.hits, 3)
+		require.Len(t, b.sink.Hits, 3)
 		ids := map[uint64]bool{}
-		for _, h := range b.sink.hits {
+		for _, h := range b.sink.Hits {
 			ids[h.ID] = true
 		}
 		require.Len(t, ids, 2)

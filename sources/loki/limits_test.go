@@ -46,7 +46,7 @@ func TestTies(t *testing.T) {
 				b.once(texts...)
 				require.Empty(t, b.src.Status().Losses)
 			} else {
-				missing := len(b.sink.wrong(texts))
+				missing := len(b.sink.Wrong(texts))
 				require.Positive(t, missing)
 				require.Less(t, missing, n)
 				l := b.src.Status().Losses["ties"]
@@ -55,7 +55,7 @@ func TestTies(t *testing.T) {
 				require.LessOrEqual(t, l.Count, int64(streams))
 			}
 			b.wait(time.Minute)
-			require.LessOrEqual(t, b.sink.total(), n+60)
+			require.LessOrEqual(t, b.sink.Total(), n+60)
 		})
 	}
 	f(5000, 19, 1, 0)
@@ -118,7 +118,7 @@ func TestLargeLines(t *testing.T) {
 		require.Positive(t, st.Losses["too_large"].Count)
 		require.EqualValues(t, 5, st.Truncated)
 		require.True(t, st.Up)
-		require.Equal(t, 6, b.sink.total())
+		require.Equal(t, 6, b.sink.Total())
 		b.push("bad, at last", 0)
 		b.wait(2 * time.Second)
 		b.once("bad, at last")
@@ -138,7 +138,7 @@ func TestBadEntries(t *testing.T) {
 			b.wait(300 * time.Millisecond)
 		}
 		b.wait(5 * time.Second)
-		require.Equal(t, []string{"bad 5: 0 times"}, b.sink.wrong(texts))
+		require.Equal(t, []string{"bad 5: 0 times"}, b.sink.Wrong(texts))
 		require.Positive(t, b.src.Status().Errors["bad_entry"])
 		require.Empty(t, b.src.Status().Losses)
 		b.loki.Mangle(func(body []byte) []byte { return []byte(strings.ReplaceAll(string(body), `"bad`, `5,"bad`)) })
@@ -172,8 +172,8 @@ func TestFullMemory(t *testing.T) {
 		}
 		b.wait(5 * time.Minute)
 		b.once(texts...)
-		require.LessOrEqual(t, b.sink.total(), len(texts)+1)
-		require.Zero(t, b.sink.count["bad, too late"])
+		require.LessOrEqual(t, b.sink.Total(), len(texts)+1)
+		require.Zero(t, b.sink.Count["bad, too late"])
 		require.Positive(t, b.src.Status().Errors["memory_full"])
 		b.wait(70 * time.Minute)
 		b.push("bad late again", 30*time.Minute)
@@ -199,7 +199,7 @@ func TestFloodOfTheFuture(t *testing.T) {
 		b.wait(5 * time.Minute)
 		b.once(texts...)
 		for i := range 2500 {
-			require.Positive(t, b.sink.count[fmt.Sprint("bad ahead ", i)])
+			require.Positive(t, b.sink.Count[fmt.Sprint("bad ahead ", i)])
 		}
 	})
 }
@@ -231,7 +231,7 @@ func TestClockSteps(t *testing.T) {
 			skew.Store(0)
 			push(30)
 			b.wait(time.Minute)
-			lost := b.sink.wrong(texts)
+			lost := b.sink.Wrong(texts)
 			require.Empty(t, lost, "step %s", step)
 		})
 	}

@@ -20,6 +20,7 @@ import (
 
 	"crowsnest/rules"
 	"crowsnest/sources/internal/rangeread"
+	"crowsnest/test/linesink"
 	"crowsnest/test/lokilab"
 	"crowsnest/test/servers"
 )
@@ -43,7 +44,7 @@ func TestE2ELoad(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	started := time.Now()
-	go func() { done <- s.Run(ctx, newSink(set)) }()
+	go func() { done <- s.Run(ctx, linesink.New(set)) }()
 	for at := began; time.Since(started) < run; at = at.Add(time.Minute) {
 		require.Eventually(t, func() bool { return time.Since(at) > time.Minute }, 2*time.Minute, 100*time.Millisecond)
 		pushControllers(t, l.URL, n, at, at.Add(time.Minute))

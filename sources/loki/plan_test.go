@@ -14,6 +14,7 @@ import (
 	"crowsnest/rules"
 	"crowsnest/rules/rulefiles"
 	"crowsnest/test/fakeloki"
+	"crowsnest/test/linesink"
 )
 
 // For every rule of the shipped packs and of the language: the queries return each line of its
@@ -63,12 +64,12 @@ func soundFor(t *testing.T, set *rules.Set) (hits int) {
 		}
 		cfg := config(l)
 		cfg.Selector = `{always="there", component=~".*"}` // lines about objects count as well
-		b := &bench{t: t, loki: l, sink: newSink(set)}
+		b := &bench{t: t, loki: l, sink: linesink.New(set)}
 		b.start(cfg, nil)
 		b.wait(10 * time.Second)
 		require.Empty(t, b.src.Status().Error)
 		b.stop()
-		got := hitTexts(b.sink.hits)
+		got := hitTexts(b.sink.Hits)
 		slices.Sort(got)
 		slices.Sort(want)
 		require.Equal(t, want, got)
@@ -116,11 +117,11 @@ func TestReload(t *testing.T) {
 		b.wait(20 * time.Minute)
 		push(30)
 		b.wait(5 * time.Second)
-		require.Equal(t, 30, b.sink.total())
+		require.Equal(t, 30, b.sink.Total())
 		b.push("worse long ago", 10*time.Minute)
 		b.wait(34 * time.Second) // a slow round was not long ago
-		require.Equal(t, 30, b.sink.total())
-		b.sink.swap(pack(t, `
+		require.Equal(t, 30, b.sink.Total())
+		b.sink.Swap(pack(t, `
 - {alert: R, from: '{app="a"}', match: bad, severity: warning}
 - {alert: S, from: '{app="a"}', match: worse, severity: warning}
 `))
@@ -131,19 +132,19 @@ func TestReload(t *testing.T) {
 		b.once(bad...)
 		b.once(worse...)
 		require.Zero(t, b.src.Status().Errors["late_1m"], "what only the new rule wants did not come late")
-		b.sink.swap(rule(t, "S", "worse"))
+		b.sink.Swap(rule(t, "S", "worse"))
 		push(10)
 		b.wait(20 * time.Second)
 		b.once(bad[:60]...)
 		b.once(worse...)
-		require.Equal(t, 131, b.sink.total())
+		require.Equal(t, 131, b.sink.Total())
 		for range 50 { // the same rules again and again
-			b.sink.swap(rule(t, "S", "worse"))
+			b.sink.Swap(rule(t, "S", "worse"))
 			push(1)
 		}
 		b.wait(20 * time.Second)
 		b.once(worse...)
-		require.Equal(t, 181, b.sink.total())
+		require.Equal(t, 181, b.sink.Total())
 	})
 }
 
@@ -151,7 +152,7 @@ func TestWarnings(t *testing.T) {
 	f := func(yaml string, change func(l *fakeloki.Loki), want string) {
 		t.Helper()
 		inLoki(t, change, nil, func(b *bench) {
-			b.sink.swap(pack(t, yaml))
+			b.sink.Swap(pack(t, yaml))
 			b.push("bad 1", 0)
 			b.wait(time.Minute)
 			b.push("bad 2", 0)
@@ -171,7 +172,7 @@ func TestWarnings(t *testing.T) {
 	}
 	// Loki states what it allows.
 	inLoki(t, func(l *fakeloki.Loki) { l.MaxQuery = 2000 }, nil, func(b *bench) {
-		b.sink.swap(pack(t, many.String()))
+		b.sink.Swap(pack(t, many.String()))
 		var texts []string
 		for i := range 200 {
 			texts = append(texts, fmt.Sprintf("bad %03d", i))
@@ -180,7 +181,7 @@ func TestWarnings(t *testing.T) {
 		b.push("good", 0)
 		b.wait(time.Minute)
 		b.once(texts...)
-		require.Equal(t, 200, b.sink.total())
+		require.Equal(t, 200, b.sink.Total())
 		require.Empty(t, b.src.Status().Error)
 		require.EqualValues(t, 1, b.src.Status().Errors["query_length"])
 	})

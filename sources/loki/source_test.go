@@ -22,7 +22,7 @@ func TestNewLines(t *testing.T) {
 		b.push("good", 0)
 		b.wait(2 * time.Second)
 		b.once("bad 1")
-		require.Equal(t, 1, b.sink.total(), "what no rule wants stays where it is")
+		require.Equal(t, 1, b.sink.Total(), "what no rule wants stays where it is")
 		st := b.src.Status()
 		require.True(t, st.Up && st.Opened)
 		require.Empty(t, st.Error)
@@ -34,9 +34,9 @@ func TestNewLines(t *testing.T) {
 		require.Equal(t, matcher.Labels{"app": "a"}, st.Streams[0].Labels)
 		require.Equal(t, 1, st.Streams[0].Rules)
 		b.wait(time.Minute)
-		require.Equal(t, 1, b.sink.total())
-		require.Len(t, b.sink.hits, 1)
-		require.Equal(t, "bad 1", b.sink.hits[0].Line)
+		require.Equal(t, 1, b.sink.Total())
+		require.Len(t, b.sink.Hits, 1)
+		require.Equal(t, "bad 1", b.sink.Hits[0].Line)
 	})
 }
 
@@ -57,7 +57,7 @@ func TestLateLines(t *testing.T) {
 		b.wait(20 * time.Second)
 		b.once(texts...)
 		b.wait(15 * time.Minute)
-		require.Equal(t, len(ages)+1, b.sink.total())
+		require.Equal(t, len(ages)+1, b.sink.Total())
 		errs := b.src.Status().Errors
 		require.EqualValues(t, 1, errs["late_10s"])
 		require.EqualValues(t, 1, errs["late_1m"])
@@ -83,7 +83,7 @@ func TestUsualIntervals(t *testing.T) {
 			b.once(fmt.Sprint("bad very late ", i))
 		}
 		b.wait(time.Hour)
-		require.Equal(t, 3*40, b.sink.total())
+		require.Equal(t, 3*40, b.sink.Total())
 	})
 }
 
@@ -102,16 +102,16 @@ func TestProof(t *testing.T) {
 		read := 0
 		for range 500 {
 			b.wait(time.Second)
-			b.sink.mu.Lock()
-			watermark := b.sink.watermark["loki"]
+			b.sink.Mu.Lock()
+			watermark := b.sink.Watermark["loki"]
 			require.Less(t, time.Since(watermark), 7*time.Second)
 			for ; read < int(watermark.Sub(began)/time.Second)-120; read++ {
-				require.Equal(t, 1, b.sink.count[fmt.Sprint("bad ", read)], "line %d is before the watermark %s", read, watermark)
+				require.Equal(t, 1, b.sink.Count[fmt.Sprint("bad ", read)], "line %d is before the watermark %s", read, watermark)
 			}
-			b.sink.mu.Unlock()
+			b.sink.Mu.Unlock()
 		}
 		for i := range read { // and none was passed on again
-			require.Equal(t, 1, b.sink.count[fmt.Sprint("bad ", i)])
+			require.Equal(t, 1, b.sink.Count[fmt.Sprint("bad ", i)])
 		}
 		require.WithinDuration(t, time.Now(), b.src.Status().Watermark, 7*time.Second)
 	})
@@ -125,7 +125,7 @@ func TestLookBack(t *testing.T) {
 		b.push("bad late", 25*time.Minute)
 		b.wait(time.Minute)
 		b.once("bad")
-		require.Equal(t, 1, b.sink.total())
+		require.Equal(t, 1, b.sink.Total())
 	})
 }
 
@@ -170,7 +170,7 @@ func TestFaults(t *testing.T) {
 				push(20)
 				b.wait(time.Minute) // 30 s for problems that only people can fix
 				b.once(texts...)
-				require.Equal(t, len(texts), b.sink.total())
+				require.Equal(t, len(texts), b.sink.Total())
 				st := b.src.Status()
 				require.True(t, st.Up)
 				require.Empty(t, st.Error)
@@ -214,7 +214,7 @@ func TestTooLongAnOutage(t *testing.T) {
 		b.wait(time.Minute)
 		b.once("bad")
 		require.EqualValues(t, 1, b.src.Status().Losses["outage"].Count)
-		require.Equal(t, 1, b.sink.total())
+		require.Equal(t, 1, b.sink.Total())
 	})
 }
 
@@ -250,16 +250,16 @@ func TestRestart(t *testing.T) {
 		}
 		for i := range 15 {
 			b.wait(time.Duration(7+i) * time.Second)
-			count, pos := b.sink.snapshot(b.src)
+			count, pos := b.sink.Snapshot(b.src)
 			b.wait(700 * time.Millisecond) // lost with the kill
 			b.stop()
-			b.sink.count = count
+			b.sink.Count = count
 			b.wait(time.Duration(i) * time.Second)
 			b.start(config(b.loki), pos)
 		}
 		b.wait(5 * time.Minute)
 		b.once(texts...)
-		require.Equal(t, len(texts), b.sink.total())
+		require.Equal(t, len(texts), b.sink.Total())
 	})
 }
 
@@ -285,9 +285,9 @@ func TestRestoreBroken(t *testing.T) {
 func TestQuietDay(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		b.wait(10 * time.Minute)
-		b.sink.mu.Lock()
-		require.InDelta(t, 60, b.sink.marks, 3)
-		b.sink.mu.Unlock()
+		b.sink.Mu.Lock()
+		require.InDelta(t, 60, b.sink.Marks, 3)
+		b.sink.Mu.Unlock()
 		pos := b.saved()
 		require.WithinDuration(t, time.Now(), time.Unix(0, pos.Covered), 2*time.Second)
 		require.Empty(t, pos.Keys)

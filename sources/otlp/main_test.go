@@ -20,6 +20,7 @@ import (
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sources"
+	"crowsnest/test/linesink"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -74,14 +75,7 @@ func (p *sink) RemoveMember(name string) {
 	delete(p.members, name)
 }
 
-func pack(t testing.TB, yaml string) *rules.Set {
-	t.Helper()
-	doc, problems := rules.Parse(rules.File{Name: "test.yaml", Data: []byte("pack: {name: test}\nrules:\n" + yaml)})
-	require.Empty(t, problems.Errors())
-	set, problems := rules.Build([]*rules.Document{doc}, rules.Options{})
-	require.Empty(t, problems.Errors())
-	return set
-}
+var pack = linesink.Pack
 
 const failing = `- {alert: Failing, from: '{container="manager"}', match: {contains: boom, field: {controller: machine}}, by: [name], severity: warning}`
 

@@ -22,6 +22,7 @@ import (
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sources/internal/rangeread"
+	"crowsnest/test/linesink"
 	"crowsnest/test/lokilab"
 	"crowsnest/test/servers"
 )
@@ -61,14 +62,14 @@ func TestE2ENothingLostOrDoubled(t *testing.T) {
 	set := pack(t, `- {alert: R, from: '{app="a"}', match: bad, severity: warning}`)
 	readers := []*reader{}
 	for i := range tenants {
-		readers = append(readers, &reader{cfg: cfg, tenant: i, sink: newSink(t, set)})
+		readers = append(readers, &reader{cfg: cfg, tenant: i, sink: linesink.New(set)})
 		readers[i].start(t, nil)
 	}
 	retries := disturb(t, l, px, readers, tenants, length)
 	ended := time.Now()
 	for i, r := range readers {
 		want := stored(t, l.URL, tenants[i])
-		for len(r.sink.wrong(want)) > 0 && time.Since(ended) < 2*time.Minute {
+		for len(r.sink.Wrong(want)) > 0 && time.Since(ended) < 2*time.Minute {
 			pause.Sleep(t.Context(), 100*time.Millisecond, nil)
 		}
 	}
@@ -77,15 +78,15 @@ func TestE2ENothingLostOrDoubled(t *testing.T) {
 	for i, r := range readers {
 		r.stop()
 		want := stored(t, l.URL, tenants[i])
-		require.Empty(t, r.sink.wrong(want))
+		require.Empty(t, r.sink.Wrong(want))
 		double := 0
-		for _, n := range r.sink.count {
+		for _, n := range r.sink.Count {
 			double += n - 1
 		}
 		require.Zero(t, double)
 		require.Empty(t, r.source.Status().Losses)
 		t.Logf("%s: %d lines stored, %d passed on, %d more were lost by a kill after they had been read; all read %s after the last push; %d pushes tried again, %d cuts",
-			tenants[i], len(want), r.sink.total(), r.sink.total()-len(want), caught.Round(100*time.Millisecond), retries, px.Cuts())
+			tenants[i], len(want), r.sink.Total(), r.sink.Total()-len(want), caught.Round(100*time.Millisecond), retries, px.Cuts())
 	}
 }
 
@@ -93,7 +94,7 @@ func TestE2ENothingLostOrDoubled(t *testing.T) {
 type reader struct {
 	cfg    Config
 	tenant int
-	sink   *sink
+	sink   *linesink.Sink
 	source *Source
 	stop   func()
 }
@@ -108,11 +109,11 @@ func (r *reader) start(t *testing.T, pos json.RawMessage) {
 // kill stops the source, and continues from a snapshot that was taken before.
 func (r *reader) kill(t *testing.T) {
 	t.Helper()
-	count, pos := r.sink.snapshot(r.source)
+	count, pos := r.sink.Snapshot(r.source)
 	pause.Sleep(t.Context(), 300*time.Millisecond, nil)
 	r.stop()
-	next := newSink(t, r.sink.set)
-	next.count = count
+	next := linesink.New(r.sink.Set)
+	next.Count = count
 	r.sink = next
 	r.start(t, pos)
 }
@@ -177,12 +178,12 @@ func stored(t *testing.T, url, tenant string) []string {
 }
 
 // readAll reads what VictoriaLogs has at the moment.
-func readAll(t *testing.T, cfg Config, set *rules.Set) (*sink, *Source) {
+func readAll(t *testing.T, cfg Config, set *rules.Set) (*linesink.Sink, *Source) {
 	t.Helper()
 	require.NoError(t, cfg.Validate())
 	require.NoError(t, servers.Get(t.Context(), cfg.URL+"/internal/force_flush", nil))
 	http.DefaultClient.CloseIdleConnections()
-	p, s := newSink(t, set), New(cfg)[0]
+	p, s := linesink.New(set), New(cfg)[0]
 	began := time.Now()
 	stop := run(t, s, p)
 	defer stop()
@@ -227,15 +228,15 @@ func TestE2EPromises(t *testing.T) {
 		cfg.Limit = limit
 		p, _ := readAll(t, cfg, set)
 		count := map[string]int{}
-		for text, n := range p.count {
+		for text, n := range p.Count {
 			kind, _, _ := strings.Cut(text, " ")
 			require.Equal(t, 1, n, text)
 			count[kind]++
 		}
 		require.Equal(t, map[string]int{"plain": 1, "folded": 1, "NUL": 1, `{"Cluster":"sel\u0064om"}`: 1, "absent": 1, "quote": 1, "field": 1, "tie": 12_000}, count)
-		require.Len(t, p.hits, 12_006)
-		require.Equal(t, "app=a,container=syncer,kube.pod/x=p", p.labels["plain lease lost"])
-		require.Equal(t, "app=a,container=syncer,kube.pod/x=p", p.labels["field lease lost"])
+		require.Len(t, p.Hits, 12_006)
+		require.Equal(t, "app=a,container=syncer,kube.pod/x=p", p.StreamOf("plain lease lost"))
+		require.Equal(t, "app=a,container=syncer,kube.pod/x=p", p.StreamOf("field lease lost"))
 	}
 }
 
@@ -281,8 +282,8 @@ func TestE2EFilterIsSound(t *testing.T) {
 	}
 	cfg := Config{Config: rangeread.Config{URL: l.URL, Selector: `{always="there", component=~".*"}`, LookBack: time.Hour, Timeout: time.Minute}}
 	p, _ := readAll(t, cfg, set)
-	t.Logf("%d of %d lines read", p.total(), len(rows))
-	got := hitTexts(p.hits)
+	t.Logf("%d of %d lines read", p.Total(), len(rows))
+	got := hitTexts(p.Hits)
 	slices.Sort(got)
 	slices.Sort(want)
 	require.Equal(t, len(want), len(got))
@@ -305,8 +306,8 @@ func TestE2EParsedLines(t *testing.T) {
 	require.NoError(t, w.Push(t.Context(), []lokilab.Stream{s}))
 	set := pack(t, `- {alert: A, from: '{app="a"}', match: {contains: lease lost, field: {Cluster.name: c}}, severity: info}`)
 	p, _ := readAll(t, Config{Config: rangeread.Config{URL: l.URL, Selector: `{app="a"}`}, Fields: []string{"*"}}, set)
-	require.Equal(t, map[string]int{`{"level":"error","msg":"Reconciler error","Cluster":{"name":"c"},"error":"lease lost"}`: 1}, p.count)
-	require.Len(t, p.hits, 1)
+	require.Equal(t, map[string]int{`{"level":"error","msg":"Reconciler error","Cluster":{"name":"c"},"error":"lease lost"}`: 1}, p.Count)
+	require.Len(t, p.Hits, 1)
 }
 
 // A query that VictoriaLogs refuses is made smaller.
@@ -321,7 +322,7 @@ func TestE2ELimits(t *testing.T) {
 	}
 	push(t, l.URL, "app", rows...)
 	p, s := readAll(t, Config{Config: rangeread.Config{URL: l.URL, Selector: `{app="a"}`}}, pack(t, yaml.String()))
-	require.Equal(t, 200, p.total())
+	require.Equal(t, 200, p.Total())
 	require.Positive(t, s.Status().Errors["range"])
 	require.Positive(t, s.Status().Errors["query_length"])
 }

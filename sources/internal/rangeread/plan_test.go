@@ -15,6 +15,7 @@ import (
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/rules/selector"
+	"crowsnest/test/linesink"
 )
 
 // lokiLike is a dialect with the syntax of Loki.
@@ -30,15 +31,7 @@ var lokiLike = &Dialect{
 	Open: ` |~ "`, Or: "|", Close: `"`, MaxQuery: 64 << 10, MaxQueries: 8, ParseSelector: selector.Parse,
 }
 
-// pack builds the rules of a pack.
-func pack(t testing.TB, yaml string) *rules.Set {
-	t.Helper()
-	doc, problems := rules.Parse(rules.File{Name: "test.yaml", Data: []byte("pack: {name: test}\nrules:\n" + yaml)})
-	require.Empty(t, problems.Errors())
-	set, problems := rules.Build([]*rules.Document{doc}, rules.Options{})
-	require.Empty(t, problems.Errors())
-	return set
-}
+var pack = linesink.Pack
 
 func plannerOf(t testing.TB, cfg Config, tenant string) planner {
 	t.Helper()
