@@ -30,7 +30,7 @@ var numberWords = map[string]string{"2": "two", "3": "three", "4": "four", "5": 
 
 // TestNumbersInDocs: limits, defaults and times in the documents are those of the program and the
 // chart. A line of testdata/numbers.txt is a sentence of a document with references in braces: a
-// constant of a package or a key of a literal there, or FILE#KEY of a YAML file, and the unit.
+// constant of a package, a key of a literal or a field with a default there, or FILE#KEY of a YAML file, and the unit.
 func TestNumbersInDocs(t *testing.T) {
 	list, err := os.ReadFile("testdata/numbers.txt")
 	require.NoError(t, err)
@@ -80,7 +80,8 @@ func keyOfFile(t *testing.T, file string, keys []string) string {
 	return regexp.MustCompile(", (\\w+)$").ReplaceAllString(strings.Join(all, ", "), " and $1")
 }
 
-// packageConstants are the constants of each package by name, and those that are values of literals by key.
+// packageConstants are the constants of each package by name, and those that are values of literals by key or the
+// defaults of fields, as in cmp.Or(c.Interval, time.Minute).
 type packageConstants map[string]map[string]constant.Value
 
 // number returns the value of a constant, which reads PACKAGE.NAME, as documents write it.
@@ -122,6 +123,10 @@ func constantsOf(t *testing.T, dir string) map[string]constant.Value {
 		ast.Inspect(file, func(n ast.Node) bool {
 			if kv, ok := n.(*ast.KeyValueExpr); ok && info.Types[kv.Value].Value != nil {
 				found[fmt.Sprint(kv.Key)] = info.Types[kv.Value].Value
+			}
+			if or, ok := n.(*ast.CallExpr); ok && types.ExprString(or.Fun) == "cmp.Or" && len(or.Args) == 2 && info.Types[or.Args[1]].Value != nil {
+				_, field, _ := strings.Cut(types.ExprString(or.Args[0]), ".")
+				found[field] = info.Types[or.Args[1]].Value
 			}
 			return true
 		})
