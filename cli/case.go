@@ -67,7 +67,7 @@ func (c *cli) makeCase(ctx context.Context, f caseFlags, args []string) error {
 		return c.caseOfLogs(ctx, f, args)
 	}
 	if f.alert != "" {
-		return usageErrorf("--alert selects among the failures of recorded logs; with a fingerprint, the failure is already chosen")
+		return usageErrorf("remove --alert: the fingerprint already selects a failure, and --alert is for recorded logs")
 	}
 	made, err := casefile.FromAPI(casefile.Daemon{
 		Address: f.daemon.url, Fingerprint: args[0], Now: time.Now(), Version: version.Version,

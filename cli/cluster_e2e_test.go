@@ -410,7 +410,7 @@ func TestE2EClusterFails(t *testing.T) {
 		require.Less(t, time.Since(began), 20*time.Second)
 		t.Log(stderr)
 		require.Contains(t, stderr.String(), "not seen: logs of capi-system/manager-39/manager: the download ended before these were read")
-		require.Contains(t, stderr.String(), "the cluster was not read to its end: the API server cannot be reached: ")
+		require.Contains(t, stderr.String(), "only a part of the cluster was read: the API server cannot be reached: ")
 	})
 	t.Run("no API server", func(t *testing.T) {
 		s := l.scan(admin)

@@ -112,7 +112,7 @@ func (c *cli) printDiscovered(f discoverFlags, r discover.Report) error {
 			text.Plural(int64(r.Inputs), "input"), text.Plural(int64(r.Covered), "line"))
 	}
 	if r.Evicted > 0 {
-		fmt.Fprintf(c.err, "too many patterns: %d with %s were dropped\n", r.Evicted, text.Plural(r.EvictedLines, "line"))
+		fmt.Fprintf(c.err, "there are too many patterns: %d patterns with %s are not listed\n", r.Evicted, text.Plural(r.EvictedLines, "line"))
 	}
 	if r.Dropped > 0 {
 		fmt.Fprintf(c.err, "%s could not be evaluated\n", text.Plural(r.Dropped, "line"))

@@ -197,7 +197,7 @@ func (c *cli) reportSkipped(account *inputs.Account) {
 	}
 }
 
-var errEmpty = errors.New("the input has no text: this is no all-clear")
+var errEmpty = errors.New("the input has no text: this does not mean that all is well")
 
 // checkRead returns an error if no line was read. The error is err if it is set, because err contains the reason, and
 // errEmpty otherwise. With JSON output, checkRead returns nil, because the document is written anyway.
@@ -221,7 +221,7 @@ func checkInput(w io.Writer, r replay.Report, account *inputs.Account) error {
 		fmt.Fprintln(w, note)
 	}
 	if none := account.NotUnderstood(); len(none) > 0 {
-		return fmt.Errorf("no line of %s has a timestamp in a known format, so the input was not understood: this is no all-clear; provide the logs as the containers wrote them", nameAndCount(none))
+		return fmt.Errorf("no line of %s has a timestamp in a known format, so the input was not understood: this does not mean that all is well; provide the logs as the containers wrote them", nameAndCount(none))
 	}
 	if len(r.Untimed) > 0 {
 		fmt.Fprintf(w, "no line of %s has a timestamp in a known format; the lines were read as plain text, in their order\n", nameAndCount(r.Untimed))
@@ -230,7 +230,7 @@ func checkInput(w io.Writer, r replay.Report, account *inputs.Account) error {
 	for _, d := range account.Doubts() {
 		said := fmt.Sprintf("only %d of %d lines of %s are in a known format", d.Understood, d.Lines, d.Name)
 		if !found {
-			return fmt.Errorf("%s: this is no all-clear; provide the logs as the containers wrote them", said)
+			return fmt.Errorf("%s: this does not mean that all is well; provide the logs as the containers wrote them", said)
 		}
 		fmt.Fprintf(w, "%s; the other lines may contain more failures\n", said)
 	}
@@ -313,7 +313,7 @@ func reportUnstated(w io.Writer, r replay.Report) {
 		shown = append(shown, strings.ToUpper(name))
 		flags = append(flags, "--label "+name+"=NAME")
 	}
-	fmt.Fprintf(w, "the steps of %s contain %s as placeholders, because the input does not state these labels: replace them before you run a step, or scan with %s\n",
+	fmt.Fprintf(w, "the steps of %s contain the placeholders %s, because the input does not state these labels; replace the placeholders before you run a step, or scan with %s\n",
 		text.Plural(failures, "failure"), strings.Join(shown, " and "), strings.Join(flags, " "))
 }
 

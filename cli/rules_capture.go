@@ -93,7 +93,7 @@ func (f *captureFlags) packFiles(c *cli) ([]rules.File, error) {
 	paths := f.rules.chosenPacks()
 	if f.write != "" {
 		if len(f.rules.paths) > 0 {
-			return nil, usageErrorf("--write names the pack of the rule; --rules cannot name others")
+			return nil, usageErrorf("--write and --rules cannot be combined: --write already names the pack of the rule")
 		}
 		paths = []string{f.write}
 	}
@@ -202,7 +202,7 @@ func (c *cli) reportCaptured(f captureFlags, files []rules.File, old *rules.Rule
 	}
 	switch {
 	case f.falsePage && len(differs) > 0:
-		fmt.Fprintf(c.err, "the test fails now, as it must until rule %s (%s:%d) is changed; explain --line shows which conditions of the rule hold for\n  %s\n",
+		fmt.Fprintf(c.err, "the new test fails until you change rule %s (%s:%d); to see which conditions of the rule hold, run crowsnest explain with --line and this line:\n  %s\n",
 			old.Alert, old.File, old.Line, text.Shorten(test.Trigger.Text, 300))
 	case f.falsePage:
 		fmt.Fprintf(c.err, "the test passes already: rule %s does not fire on these lines\n", r.Alert)

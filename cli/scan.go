@@ -258,9 +258,9 @@ func (c *cli) scanFollow(ctx context.Context, f scanFlags, args []string, target
 	reportIgnored(c.err, res.Report)
 	switch r := res.Report; {
 	case r.Lines == 0 && res.Ended:
-		return errors.New("the input has no text: this is no all-clear")
+		return errors.New("the input has no text: this does not mean that all is well")
 	case r.Lines == 0:
-		fmt.Fprintln(c.err, "nothing was read: this is no all-clear")
+		fmt.Fprintln(c.err, "nothing was read: this does not mean that all is well")
 	case len(r.Untimed) > 0:
 		fmt.Fprintf(c.err, "no line of %s has a timestamp in a known format; the lines were read as plain text\n", nameAndCount(r.Untimed))
 	}

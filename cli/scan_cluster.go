@@ -153,7 +153,7 @@ func (in *clusterInput) prepareReading(logs []replay.Input, opt *replay.ScanOpti
 func (in *clusterInput) readError() error {
 	switch {
 	case in.Err != nil:
-		return fmt.Errorf("the cluster was not read to its end: %w", in.Err)
+		return fmt.Errorf("only a part of the cluster was read: %w", in.Err)
 	case slices.ContainsFunc(in.NotSeen, func(u cluster.UnreadGroup) bool { return u.Failed }):
 		return errors.New("a part of the cluster could not be read; it is listed as \"not seen\"")
 	}

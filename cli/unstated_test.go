@@ -21,7 +21,7 @@ func TestUnstatedLabels(t *testing.T) {
 		return out.String()
 	}
 	const step = "kubectl -n NAMESPACE delete pod POD"
-	require.Contains(t, report(nil, step), "contain NAMESPACE and POD as placeholders")
+	require.Contains(t, report(nil, step), "contain the placeholders NAMESPACE and POD")
 	require.Contains(t, report(map[string]string{"pod": "x"}, step), "scan with --label namespace=NAME\n")
 	require.Empty(t, report(map[string]string{"namespace": "n", "pod": "POD"}, step))
 	require.Empty(t, report(nil, "kubectl get nodes"))

@@ -68,7 +68,7 @@ func (c *changeLog) logMembers(s, old sources.Status) {
 		case m.Up && !was.Up:
 			log.Info().Str("member", name).Dur("clock_skew", m.Skew).Msg("member is up")
 		case !m.Up && (was.Up || !known):
-			log.Warn().Str("member", name).Err(asError(m.Error)).Msg("member is down: absence-based rules are on hold")
+			log.Warn().Str("member", name).Err(asError(m.Error)).Msg("member is down: decisions from the absence of its lines wait")
 		}
 	}
 	for name := range old.Members {

@@ -33,7 +33,7 @@ import (
 // new leader. Its supervisor starts it again.
 
 // ErrLeadLost is returned when another process has become the leader.
-var ErrLeadLost = errors.New("another process is the leader now: this one stops, and becomes the standby when it is restarted")
+var ErrLeadLost = errors.New("another process is the leader now, so this process stops; it becomes the standby when it is restarted")
 
 const (
 	// maxReplica is the maximum size of an unpacked checkpoint in bytes. It equals the maximum size of a snapshot file.

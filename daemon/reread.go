@@ -71,7 +71,7 @@ func (d *Daemon) readAgain(before func() map[string]string) {
 			}
 		}
 	}
-	d.log.Info().Int("rules", len(fresh.Rules)).Time("since", r.since).Int64("bytes", r.bytes).Int("hits", r.hits).Msg("matched older lines against rules that the aggregator got first")
+	d.log.Info().Int("rules", len(fresh.Rules)).Time("since", r.since).Int64("bytes", r.bytes).Int("hits", r.hits).Msg("matched older lines against rules that the aggregator loaded before this agent")
 }
 
 type rereader struct {
@@ -102,7 +102,7 @@ func (r *rereader) rereadStream(st sources.StreamStatus) error {
 	return errors.Join(append(errs, r.rereadFile(st.Path, st.Offset, st.Labels))...)
 }
 
-var errTooOld = errors.New("there are more than 64 MiB of them")
+var errTooOld = errors.New("there are more than 64 MiB of older lines")
 
 func (r *rereader) rereadFile(path string, end int64, labels matcher.Labels) error {
 	f, err := os.Open(path)

@@ -169,7 +169,7 @@ func (d *Daemon) saveLast() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopSave)
 	defer cancel()
 	if !startGroup(ctx, func(context.Context) { d.saver.saveUntil(ctx) }).stop(stopSave) {
-		d.log.Warn().Msg("the state could not be saved in time; a restart continues from the previous one")
+		d.log.Warn().Msg("the state could not be saved in time; a restart continues from the state that was saved before")
 	}
 }
 

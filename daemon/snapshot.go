@@ -95,7 +95,7 @@ func (s *saver) restoreState() bool {
 		s.log.Warn().Msg("saved state: " + note)
 	}
 	if err != nil {
-		s.log.Error().Err(err).Msg("saved state cannot be read; starting without it where it is missing")
+		s.log.Error().Err(err).Msg("the saved state, or a part of it, cannot be read; starting without that part")
 	}
 	if payload == nil {
 		return false

@@ -179,7 +179,7 @@ func (d *Daemon) warmUp(now time.Time, caughtUp bool) {
 	}
 	d.warmUntil = time.Time{}
 	d.engine.EndWarmUp()
-	d.log.Info().Bool("caught_up", caughtUp).Msg("warm-up is over")
+	d.log.Info().Bool("caught_up", caughtUp).Msg("the start is complete: crowsnest now decides from the absence of lines")
 }
 
 // sendConclusions notifies receivers of new conclusions. Until the restored episodes are sent, it omits conclusions of

@@ -48,7 +48,7 @@ func (b *budget) addCost(w expressions) (problem, fix string) {
 		}
 	}
 	if b.classes > b.maxClasses {
-		return fmt.Sprintf("the regular expressions up to here have more than %d Unicode classes together, such as \\pL", b.maxClasses),
+		return fmt.Sprintf("the regular expressions of the rules up to this one have more than %d Unicode classes, such as \\pL", b.maxClasses),
 			`use \w or [a-z] where the text is ASCII, or split the file`
 	}
 	for _, p := range w.patterns {
@@ -60,7 +60,7 @@ func (b *budget) addCost(w expressions) (problem, fix string) {
 		}
 	}
 	if b.instructions > b.maxInstructions {
-		return fmt.Sprintf("the regular expressions up to here have more than %d instructions together", b.maxInstructions),
+		return fmt.Sprintf("the regular expressions of the rules up to this one have more than %d instructions", b.maxInstructions),
 			"use smaller repetitions, or load fewer rules"
 	}
 	return "", ""

@@ -94,7 +94,7 @@ func (l *linter) checkCaptured(name string, first int, pos strictyaml.Pos) {
 	}
 	report := func(keys *strictyaml.Keys, place strictyaml.Pos, part, fix string) {
 		if !keys.HasAnyError() {
-			l.addError(place, "key-not-captured", fmt.Sprintf("`by` has `%s` (%s), which %s captures and %s does not: they never share a key", name, pos, where, part), fix)
+			l.addError(place, "key-not-captured", fmt.Sprintf("`by` has `%s` (%s), which %s captures and %s does not, so their lines never have the same key", name, pos, where, part), fix)
 		}
 	}
 	group := fmt.Sprintf("capture it there as well: (?P<%s>...)", name)

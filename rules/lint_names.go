@@ -50,10 +50,10 @@ func (l *linter) lintNames() {
 			return // the name may be a field of the lines
 		}
 		if best != "" {
-			fix = fmt.Sprintf("did you mean `%s`? Otherwise add a test with a line or a stream that has it", best)
+			fix = fmt.Sprintf("write `%s` if that is the name you mean; otherwise add a test whose line or stream has the name", best)
 		}
 		warned++
-		l.addWarning(pos, "unknown-name", fmt.Sprintf("%s has `%s`, which is no capture, no known label, and in no line or label of a test: %s", where, name, effect), fix)
+		l.addWarning(pos, "unknown-name", fmt.Sprintf("%s has `%s`, but no capture, no known label and no test has this name: %s", where, name, effect), fix)
 	}
 	const oneValue = "its value is always empty, so lines with different values count as one"
 	if !l.Keys.HasError("by") {

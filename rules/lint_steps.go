@@ -19,7 +19,7 @@ func (l *linter) lintSteps() {
 		at := l.RuleSyntax.Remediation.Keys.Item("steps", i)
 		name := fmt.Sprintf("step %d of `remediation`", i+1)
 		if free := l.freeText(s); free != "" {
-			l.addError(at, "step-free-text", fmt.Sprintf("%s shows %s, which is free text of a log line: no command can be made of it", name, free), "show it in an annotation, or capture a name, such as \\S+")
+			l.addError(at, "step-free-text", fmt.Sprintf("%s shows %s, which is free text of a log line and cannot be part of a command", name, free), "show it in an annotation, or capture a name, such as \\S+")
 			continue
 		}
 		l.lintStep(s, at, name)

@@ -37,13 +37,13 @@ func (l *linter) lintOrigin() {
 	}
 	foreign := func(p rulePart) bool { return !namesNamespace(p.from) }
 	if slices.ContainsFunc(ruleParts(l.rule), foreign) && l.rule.Distinct != "namespace" {
-		l.addWarning(l.Keys.Pos, "foreign-key", "every namespace is trusted, so a line of one joins the alert of another, which then says nothing new", fixForeign)
+		l.addWarning(l.Keys.Pos, "foreign-key", "the rule trusts every namespace, so a line of one namespace joins the alert of another, and nobody is notified again", fixForeign)
 	}
 	if a := l.rule.Clear; a != nil && l.Keys.IsDecoded("clear") && !namesNamespace(a.From) {
-		l.addWarning(l.Keys.Key("clear"), "foreign-clear", "every namespace is trusted, so a line of one can end the failure of another: `clear` does not share the namespace", fixForeign)
+		l.addWarning(l.Keys.Key("clear"), "foreign-clear", "the rule trusts every namespace, and `clear` does not compare the namespace, so a line of one can end the failure of another", fixForeign)
 	}
 	if a := l.rule.Unless; a != nil && l.Keys.IsDecoded("unless") && !namesNamespace(a.From) {
-		l.addWarning(l.Keys.Key("unless"), "foreign-unless", "every namespace is trusted, so a line of one can mute the failure of another: `unless` does not share the namespace", fixForeign)
+		l.addWarning(l.Keys.Key("unless"), "foreign-unless", "the rule trusts every namespace, and `unless` does not compare the namespace, so a line of one can mute the failure of another", fixForeign)
 	}
 }
 

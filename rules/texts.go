@@ -88,7 +88,7 @@ func (c *compiler) compileLabels() {
 				at = keys.Key("labels")
 			}
 		}
-		c.addError(at, "too-many-labels", fmt.Sprintf("the alert has %d labels with alertname, severity and resolves, more than %d", n, maxLabels), "move labels that do not identify the alert to annotations")
+		c.addError(at, "too-many-labels", fmt.Sprintf("the alert has %d labels, including alertname, severity and resolves, more than %d", n, maxLabels), "move labels that do not identify the alert to annotations")
 	}
 }
 

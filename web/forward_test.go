@@ -44,7 +44,7 @@ func TestForward(t *testing.T) {
 	to = leader.URL
 	code, body := get("/alerts")
 	require.Equal(t, http.StatusBadGateway, code)
-	require.Contains(t, body, "this process stands by")
+	require.Contains(t, body, "this process is the standby")
 }
 
 // The page Status says who leads, and whether the other one could take over.

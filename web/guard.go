@@ -104,7 +104,7 @@ func (s *Server) forwardToLeader(h http.Handler) http.Handler {
 				p.Out.Header.Set(forwarded, "1")
 			},
 			ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-				http.Error(w, fmt.Sprintf("this process stands by, and the leader at %s does not answer: %v", to, err), http.StatusBadGateway)
+				http.Error(w, fmt.Sprintf("this process is the standby, and the leader at %s does not answer: %v", to, err), http.StatusBadGateway)
 			},
 		}
 		proxy.ServeHTTP(w, r)

@@ -54,7 +54,7 @@ func (c Config) withDefaults() Config {
 func (c Config) Validate() error {
 	var errs []error
 	if c.URL != "" && len(c.URLs) > 0 {
-		errs = append(errs, errors.New("urls: url is given as well; put every address into urls"))
+		errs = append(errs, errors.New("urls: url and urls are both set; write every address into urls, and remove url"))
 	}
 	c = c.withDefaults()
 	if len(c.URLs) == 0 {
@@ -76,7 +76,7 @@ func (c Config) Validate() error {
 
 func checkURL(raw string) error {
 	if raw == "" {
-		return errors.New("url: none given; write the address of the aggregator, such as https://crowsnest-aggregator:9798")
+		return errors.New("url: the address is missing; write the address of the aggregator, such as https://crowsnest-aggregator:9798")
 	}
 	u, err := url.Parse(raw)
 	switch {

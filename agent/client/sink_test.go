@@ -418,7 +418,7 @@ func TestValidate(t *testing.T) {
 		t.Helper()
 		require.ErrorContains(t, cfg.Validate(), want)
 	}
-	f(Config{}, "url: none given")
+	f(Config{}, "url: the address is missing")
 	f(Config{URL: "aggregator:9798"}, "is not an absolute http or https address")
 	f(Config{URL: "http://u:hunter2@a"}, "no credentials in an address")
 	f(Config{URL: "http://a?x"}, "remove what follows the path")

@@ -25,7 +25,7 @@ func (c *caller) checkNode(node string) *refusal {
 	if c.nodes == nil || slices.Contains(c.nodes, node) {
 		return nil
 	}
-	return &refusal{http.StatusForbidden, refusedAuth, fmt.Errorf("the credentials are those of node %s, not of %s; set sinks.upstream.node to the name of the Node object (NODE_NAME from spec.nodeName)", strings.Join(c.nodes, ", "), node)}
+	return &refusal{http.StatusForbidden, refusedAuth, fmt.Errorf("the credentials belong to node %s, not to node %s; set sinks.upstream.node to the name of the Node object (NODE_NAME from spec.nodeName)", strings.Join(c.nodes, ", "), node)}
 }
 
 // restrictNodes restricts the caller to the given nodes. Every configured method of

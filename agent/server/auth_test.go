@@ -118,12 +118,12 @@ func TestATokenSpeaksForItsNode(t *testing.T) {
 		}
 	}
 	for _, fake := range []string{"x1", "x2", "x3", "nb"} {
-		f("a", fake, http.StatusForbidden, "the credentials are those of node na")
+		f("a", fake, http.StatusForbidden, "the credentials belong to node na")
 	}
 	f("", "na", http.StatusUnauthorized, "a token of service account crowsnest/crowsnest-agent")
 	f("made-up", "na", http.StatusUnauthorized, "token has expired")
-	f("other", "na", http.StatusUnauthorized, "the token is that of system:serviceaccount:tenant:crowsnest-agent")
-	f("admin", "na", http.StatusUnauthorized, "the token is that of admin")
+	f("other", "na", http.StatusUnauthorized, "the token belongs to system:serviceaccount:tenant:crowsnest-agent")
+	f("admin", "na", http.StatusUnauthorized, "the token belongs to admin")
 	f("unbound", "na", http.StatusUnauthorized, "not bound to a pod")
 	f("older", "nb", http.StatusUnauthorized, "not bound to a pod")
 	f("gone", "nb", http.StatusUnauthorized, "not bound to a pod")

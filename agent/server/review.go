@@ -240,7 +240,7 @@ func (r *reviewer) verifyNode(ctx context.Context, token string) (verdict, error
 	}
 	ns, name, _ := strings.Cut(r.cfg.ServiceAccount, "/")
 	if user := t.Status.User.Username; user != "system:serviceaccount:"+ns+":"+name {
-		return no(fmt.Errorf("not authorized: the token is that of %s, not of service account %s", user, r.cfg.ServiceAccount))
+		return no(fmt.Errorf("not authorized: the token belongs to %s, not to service account %s", user, r.cfg.ServiceAccount))
 	}
 	node, err := r.podNode(ctx, ns, t)
 	if err != nil {

@@ -115,7 +115,7 @@ type RulesConfig struct {
 func (r *RulesConfig) DecodeYAML(n *strictyaml.Node) {
 	type plain RulesConfig
 	n.DecodeHints((*plain)(r), map[string]strictyaml.Hint{
-		"artifacts": {Message: "is gone: the daemon no longer fetches packs from registries", Fix: "name a folder in `paths`, and mount or fetch the packs into it; docs/packs.md has ways for Git, ConfigMaps and OCI artifacts"},
+		"artifacts": {Message: "is no longer supported: the daemon does not fetch packs from registries", Fix: "name a folder in `paths`, and mount or fetch the packs into it; docs/packs.md has ways for Git, ConfigMaps and OCI artifacts"},
 	})
 }
 

@@ -78,7 +78,7 @@ func (c *Config) WarnBlind(set *rules.Set) rules.Problems {
 	}
 	at := c.Keys.Key("sources")
 	return rules.Problems{at.Problem(strictyaml.Warning, "blind-rule",
-		fmt.Sprintf("no source has the labels for %s: %s", text.Plural(len(blind), "rule"), strings.Join(blind, ", ")),
+		fmt.Sprintf("no configured source has the labels that %s select: %s", text.Plural(len(blind), "rule"), strings.Join(blind, ", ")),
 		"add a source whose streams have these labels, or disable the rules")}
 }
 

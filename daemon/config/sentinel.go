@@ -41,7 +41,7 @@ func (c *Config) checkSentinel(k *checker) {
 	for i := range c.Sentinel.Ignore {
 		g := &c.Sentinel.Ignore[i]
 		if g.Namespace == "" && g.Component == "" && g.Text == "" && !g.Keys.HasAnyError() {
-			k.addProblem(keys.Item("ignore", i), "bad-value", "the entry has no condition", "name a namespace, a component or a text; `enabled: false` turns the sentinel off")
+			k.addProblem(keys.Item("ignore", i), "bad-value", "the entry has no condition", "name a namespace, a component or a text; to report no unknown failures at all, set `enabled: false`")
 			continue
 		}
 		for key, glob := range map[string]string{"namespace": g.Namespace, "component": g.Component} {

@@ -81,7 +81,7 @@ func (c *Config) checkWeb(k *checker) {
 		}
 		u, err := url.Parse(plain)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-			k.addProblem(keys.Value(key.name), "bad-value", fmt.Sprintf("%s is not an absolute http or https address, or contains a user", key.name), "write it like https://grafana.example.org")
+			k.addProblem(keys.Value(key.name), "bad-value", fmt.Sprintf("%s must be an absolute http or https address without user and password", key.name), "write it like https://grafana.example.org")
 		}
 	}
 }
@@ -94,13 +94,13 @@ func (c *Config) checkUserHeader(k *checker) {
 	case header == "" && len(c.Web.TrustedProxies) > 0:
 		k.addProblem(keys.Value("trusted_proxies"), "bad-value", "trusted_proxies has no effect without identity_header", "name the header in which the proxies send the name of the user, or remove trusted_proxies")
 	case header != "" && (!httpguts.ValidHeaderFieldName(header) || isSecret):
-		k.addProblem(keys.Value("identity_header"), "bad-value", "identity_header is not the name of a header, or names a header with secrets", "write it like X-Auth-Request-User")
+		k.addProblem(keys.Value("identity_header"), "bad-value", "identity_header must be the name of a header, but not of one that carries secrets", "write it like X-Auth-Request-User")
 	case header != "" && len(c.Web.TrustedProxies) == 0:
 		k.addProblem(keys.Value("identity_header"), "bad-value", "identity_header needs trusted_proxies, because otherwise everybody could claim to be somebody else", "list the addresses of the proxies that set the header, such as trusted_proxies: [10.0.3.0/24]")
 	}
 	for _, proxy := range c.Web.TrustedProxies {
 		if network, err := parseProxy(proxy); !keys.HasError("trusted_proxies") && (err != nil || network.Bits() == 0) {
-			k.addProblem(keys.Value("trusted_proxies"), "bad-value", fmt.Sprintf("trusted_proxies: %q is not an IP address or a network, or contains all addresses", proxy), "write it like 10.0.3.7 or 10.0.3.0/24")
+			k.addProblem(keys.Value("trusted_proxies"), "bad-value", fmt.Sprintf("trusted_proxies: %q must be an IP address, or a network that does not contain all addresses", proxy), "write it like 10.0.3.7 or 10.0.3.0/24")
 		}
 	}
 }

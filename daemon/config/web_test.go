@@ -34,12 +34,12 @@ func TestLinksOfPages(t *testing.T) {
 		"web: {identity_header: authorization, trusted_proxies: [10.0.3.7]}": "write it like X-Auth-Request-User",
 		"web: {trusted_proxies: [10.0.3.7]}":                                 "no effect without identity_header",
 		"web: {identity_header: X-User, trusted_proxies: [proxy.example]}":   "write it like 10.0.3.7",
-		"web: {identity_header: X-User, trusted_proxies: [0.0.0.0/0]}":       "contains all addresses",
+		"web: {identity_header: X-User, trusted_proxies: [0.0.0.0/0]}":       "does not contain all addresses",
 		"web: {logs_url: 'https://g/{\"a\"}'}":                               "a brace that is not part of a placeholder",
-		"web: {logs_url: 'javascript:alert(1)'}":                             "not an absolute http or https address",
-		"web: {logs_url: '/explore'}":                                        "not an absolute http or https address",
-		"web: {alertmanager_url: 'http://u:p@am'}":                           "not an absolute http or https address",
-		"web: {alertmanager_url: 'ftp://am.example'}":                        "not an absolute http or https address",
+		"web: {logs_url: 'javascript:alert(1)'}":                             "must be an absolute http or https address",
+		"web: {logs_url: '/explore'}":                                        "must be an absolute http or https address",
+		"web: {alertmanager_url: 'http://u:p@am'}":                           "must be an absolute http or https address",
+		"web: {alertmanager_url: 'ftp://am.example'}":                        "must be an absolute http or https address",
 		"web: {alertmanager: 'http://am.example.org'}":                       "alertmanager_url",
 	} {
 		_, problems = f(text + "\n")

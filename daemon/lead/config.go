@@ -125,7 +125,7 @@ func (c Settings) Validate() error {
 			errs = append(errs, fmt.Errorf("token_review: service_account: %q is not NAMESPACE/NAME, such as crowsnest/crowsnest-aggregator", r.ServiceAccount))
 		}
 		if r.TokenFile == "" {
-			errs = append(errs, errors.New("token_review: token_file: none given; name the file of a projected token"))
+			errs = append(errs, errors.New("token_review: token_file: the path is missing; write the path of a projected token"))
 		}
 		if c.BearerTokenFile != "" {
 			errs = append(errs, errors.New("bearer_token_file: bearer_token_file and token_review are both set, but the standby sends only one token; remove one of them"))

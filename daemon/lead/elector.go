@@ -361,7 +361,7 @@ type Record struct {
 }
 
 // ErrConflict means that the record was replaced after it was read.
-var ErrConflict = errors.New("another process replaced the record")
+var ErrConflict = errors.New("another process changed the leader record at the same time")
 
 // Store keeps the record of an election.
 type Store interface {

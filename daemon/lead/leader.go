@@ -189,7 +189,7 @@ func (l *Leader) clockStamp() int64 { return max(1, int64(l.elector.now().Sub(l.
 func (l *Leader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var p poll
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxPoll)).Decode(&p); err != nil || p.ID == "" {
-		http.Error(w, "this address is for the standby of crowsnest", http.StatusBadRequest)
+		http.Error(w, "only the standby of crowsnest may send requests to this address", http.StatusBadRequest)
 		return
 	}
 	if p.Version < l.version { // a process that cannot read these checkpoints cannot be the standby

@@ -156,7 +156,7 @@ func readAnswer(r io.Reader) (h head, packed []byte, err error) {
 		return head{}, nil, fmt.Errorf("read the answer of the leader: %w", err)
 	}
 	if h.Size < 0 || h.Size > maxPacked {
-		return head{}, nil, fmt.Errorf("read the answer of the leader: a checkpoint of %d bytes", h.Size)
+		return head{}, nil, fmt.Errorf("read the answer of the leader: the leader announces a checkpoint of %d bytes, which is too large", h.Size)
 	}
 	packed = make([]byte, h.Size)
 	if _, err := io.ReadFull(in, packed); err != nil {

@@ -179,7 +179,7 @@ func (a *Alerts) coverage(now time.Time, status []sources.Status, unanswered tim
 			}
 			if logs, on := unreadOfMembers(now, a.blindAfter, s); logs > 0 {
 				unread = true
-				nodes += fmt.Sprintf(", %d logs unread on %d of them", logs, on)
+				nodes += fmt.Sprintf(", %d unread logs on %d nodes", logs, on)
 			}
 			good = append(good, fmt.Sprintf("%s (%s)", s.Name, nodes))
 			idle = append(idle, idleOnAll(s)...)

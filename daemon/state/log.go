@@ -21,7 +21,7 @@ const sumLength = 16
 
 // ErrLogChanged reports that the file of a Log is not in the state in which the Log wrote it. The file was removed,
 // shortened or damaged, or it was not loaded yet. Load or Replace repairs this.
-var ErrLogChanged = errors.New("the file was changed by something else")
+var ErrLogChanged = errors.New("another program changed the file")
 
 // Log is a file of records that grows at its end. It is in the directory of the snapshot. Each record is a line with
 // its own checksum. Therefore damage costs only the damaged records, and an interrupted write costs only the records

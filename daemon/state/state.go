@@ -101,7 +101,7 @@ func decode(b []byte) ([]byte, error) {
 		return nil, errors.New("no header")
 	}
 	if strconv.Itoa(len(payload)) != f[2] {
-		return nil, fmt.Errorf("%d bytes where %.20q are stated", len(payload), f[2])
+		return nil, fmt.Errorf("the content has %d bytes, but the header states %.20q", len(payload), f[2])
 	}
 	if sum := sha256.Sum256(payload); hex.EncodeToString(sum[:]) != f[3] {
 		return nil, errors.New("wrong checksum")

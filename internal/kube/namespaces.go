@@ -26,7 +26,7 @@ func CheckNamespaces(kind string, namespaces []string, instead, all string) []er
 		}
 	}
 	if len(namespaces) > maxNamespaces {
-		errs = append(errs, fmt.Errorf("%s: namespaces: %d are too many; remove the key, %s", kind, len(namespaces), all))
+		errs = append(errs, fmt.Errorf("%s: namespaces: the list has %d names, which is too many; remove the key, %s", kind, len(namespaces), all))
 	}
 	return errs
 }

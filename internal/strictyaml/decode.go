@@ -26,7 +26,7 @@ func (d *decoder) addProblem(p Pos, check, message, fix string) {
 	case d.reported <= maxProblems:
 		d.problems = append(d.problems, p.Problem(Error, check, message, fix))
 	case d.reported == maxProblems+1:
-		d.problems = append(d.problems, p.Problem(Error, "too-many-problems", "there are more problems from here on", "fix the others first"))
+		d.problems = append(d.problems, p.Problem(Error, "too-many-problems", "the file has more problems after this line, which are not listed", "fix the listed problems, then check again"))
 	}
 }
 

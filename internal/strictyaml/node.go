@@ -91,7 +91,7 @@ func (n *Node) Errorf(check, format string, args ...any) {
 func (n *Node) WrongType(want, fix string) {
 	is := kindName(n.n)
 	if is == "empty" {
-		n.Error("no-value", n.name+" has no value", "give it one, or remove it")
+		n.Error("no-value", n.name+" has no value", "write a value, or remove the empty entry")
 		return
 	}
 	n.Error("wrong-type", fmt.Sprintf("%s is %s, but must be %s", n.name, is, want), cmp.Or(n.typeFix(want), fix))

@@ -92,7 +92,7 @@ func (m *meaning) translateSet() error {
 	}
 	r := m.rule
 	r.match, r.distinct, r.count, r.within = pattern{any: branches}, mark, len(branches), m.cond.window
-	r.comments = append(r.comments, fmt.Sprintf("All %d kinds of lines have to occur, in any order. One text of each kind: `%s`.", len(branches), mark))
+	r.comments = append(r.comments, fmt.Sprintf("All %d kinds of lines have to occur, in any order. Each kind contains one of these texts: `%s`.", len(branches), mark))
 	r.warn("a line that meets several conditions of the set counts for the first of them only")
 	r.ifFails = "a line of its sample log meets several conditions of the set, and crowsnest counts a line for one of them only"
 	return nil

@@ -119,7 +119,7 @@ func (a *Account) Notes() []string {
 	var out []string
 	for _, f := range a.Files {
 		if f.NULs > 0 {
-			out = append(out, fmt.Sprintf("%s has %s, as after a power failure; they were left out", f.Name, text.Plural(f.NULs, "NUL byte")))
+			out = append(out, fmt.Sprintf("%s has %s, which occur after a power failure; they were skipped", f.Name, text.Plural(f.NULs, "NUL byte")))
 		}
 		if f.Truncated > 0 {
 			out = append(out, fmt.Sprintf("%s has %s of more than 16 KiB; only the beginning was read", f.Name, text.Plural(f.Truncated, "line")))

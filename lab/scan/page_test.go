@@ -33,8 +33,8 @@ func TestForPage(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, out.Known, known)
 	}
-	f("I0102 03:04:05.000000       1 main.go:1] all is well\n", "No rule matches in 1 line, and no line reports a problem: this is no all-clear.")
-	f("lorem ipsum\ndolor\n", "no all-clear")
+	f("I0102 03:04:05.000000       1 main.go:1] all is well\n", "No rule matches in 1 line, and no line reports a problem: this does not mean that all is well.")
+	f("lorem ipsum\ndolor\n", "does not mean that all is well")
 	lost := "E0102 03:04:05.000000       1 leaderelection.go:340] error retrieving resource lock kube-system/kube-controller-manager: Get \"https://10.0.0.1:6443\": context deadline exceeded password=hunter2\n"
 	f(strings.Repeat(lost, 3), ".")
 	hours := "I0102 00:00:00.000000       1 main.go:1] begin\nE0102 01:00:00.000000       1 main.go:2] cannot prune the repository: permission denied\nI0102 03:00:00.000000       1 main.go:1] end\n"

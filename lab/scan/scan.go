@@ -190,11 +190,11 @@ func knownSentence(r *Result, notUnderstood bool) string {
 	}
 	switch {
 	case r.Lines == 0:
-		return "There is no line to read: this is no all-clear."
+		return "There is no line to read: this does not mean that all is well."
 	case notUnderstood:
-		parts = append(parts, "no line has a timestamp in a known format, so the log may not be understood: this is no all-clear")
+		parts = append(parts, "no line has a timestamp in a known format, so the log may not be understood: this does not mean that all is well")
 	case len(parts) == 0:
-		return fmt.Sprintf("No rule matches in %s, and no line reports a problem: this is no all-clear.", text.Plural(r.Lines, "line"))
+		return fmt.Sprintf("No rule matches in %s, and no line reports a problem: this does not mean that all is well.", text.Plural(r.Lines, "line"))
 	}
 	return strings.Join(parts, "; ") + "."
 }

@@ -231,7 +231,7 @@ func (p *parser) separatorError() error {
 	if p.pos == len(p.in) {
 		return expr.Errorf(p.pos, "add a } at its end", "the selector has no closing }")
 	}
-	return expr.Errorf(p.pos, "separate matchers with commas", "want , or } but got %q", p.peek())
+	return expr.Errorf(p.pos, "separate matchers with commas", "expected a comma or }, but found %q", p.peek())
 }
 
 func (p *parser) checkTrailing() error {

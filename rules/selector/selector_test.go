@@ -67,7 +67,7 @@ func TestParseSelectorErrors(t *testing.T) {
 	f(`{a="b"} |= "c"`, 8, "filter follows", "match")
 	f(`{a="b"}[5m]`, 7, "range follows", "within")
 	f(`{a="b"} x`, 8, "follows", "remove")
-	f(`{a="b" c="d"}`, 7, "want , or }", "commas")
+	f(`{a="b" c="d"}`, 7, "expected a comma or }", "commas")
 	f(`{a='b'}`, 3, "single quotes", "double")
 	f(`{a=b}`, 3, "not quoted", "double")
 	f(`{a="b}`, 3, "closing quote", `"`)

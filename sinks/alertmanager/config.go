@@ -100,7 +100,7 @@ func (c Config) Validate() error {
 
 func (c Config) validateURLs() error {
 	if len(c.URLs)+len(c.DNSConfigs)+len(c.FileConfigs) == 0 {
-		return errors.New("urls: none given; list the address of every Alertmanager, such as " + example + ", or set dns_sd_configs or file_sd_configs")
+		return errors.New("urls: the list is empty; list the address of every Alertmanager, such as " + example + ", or set dns_sd_configs or file_sd_configs")
 	}
 	var errs []error
 	seen := map[string]bool{}

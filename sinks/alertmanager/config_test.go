@@ -30,7 +30,7 @@ func TestConfigErrors(t *testing.T) {
 	}
 	f(func(*Config) {})
 	f(urls("https://am.example/prefix/", "http://[::1]:9093", "http://10.0.0.1:9093"))
-	f(urls(), "urls: none given; list the address of every Alertmanager, such as http://alertmanager-0:9093, or set dns_sd_configs or file_sd_configs")
+	f(urls(), "urls: the list is empty; list the address of every Alertmanager, such as http://alertmanager-0:9093, or set dns_sd_configs or file_sd_configs")
 	f(urls("am:9093", "http://", "ftp://x"),
 		`urls: "am:9093" has no scheme; write http:// or https:// in front`,
 		`urls: "http://" has no host; write it like http://alertmanager-0:9093`,

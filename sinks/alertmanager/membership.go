@@ -52,9 +52,9 @@ func (s *Sink) discover(ctx context.Context, d *discovery, start func(*endpoint)
 		s.shared.Unlock()
 		switch log := s.log.With().Str("discovery", d.name).Logger(); {
 		case err != nil && !failed:
-			log.Warn().Err(err).Int("alertmanagers", len(d.targets)).Msg("alertmanagers cannot be looked up; those that were found last stay")
+			log.Warn().Err(err).Int("alertmanagers", len(d.targets)).Msg("the lookup of Alertmanagers failed; alerts go to those that the last lookup found")
 		case err == nil && failed:
-			log.Info().Msg("alertmanagers can be looked up again")
+			log.Info().Msg("the lookup of Alertmanagers works again")
 		}
 	}
 }

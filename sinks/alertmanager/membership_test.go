@@ -136,7 +136,7 @@ func TestMembersAppearAndGo(t *testing.T) {
 // If DNS fails, the last addresses stay, and the status says since when it fails.
 func TestLastAddressesStay(t *testing.T) {
 	inDNS(t, 2, func(b *bench, dns *fakeDNS) {
-		const warning = "alertmanagers cannot be looked up; those that were found last stay"
+		const warning = "the lookup of Alertmanagers failed; alerts go to those that the last lookup found"
 		dns.set("am-0", "am-1")
 		b.pass(time.Minute)
 		require.Equal(t, []sinks.DiscoveryStatus{{Sink: "alertmanager", Discovery: "SRV am", Up: true, Targets: 2, Failures: 1}}, b.sink.Discoveries())

@@ -90,7 +90,7 @@ func (c Config) Validate() error {
 
 func (c Config) validateURL() error {
 	if c.URL == "" {
-		return fmt.Errorf("url: none given; write the base address of Loki, such as %s", example)
+		return fmt.Errorf("url: the address is missing; write the base address of Loki, such as %s", example)
 	}
 	u, err := httpconfig.BaseURL(c.URL, example)
 	if err != nil {

@@ -216,7 +216,7 @@ func TestValidate(t *testing.T) {
 	f(Config{Labels: map[string]string{"a-b": "x"}}, "is not a label name")
 	f(Config{Labels: map[string]string{"__tenant_id__": "x"}}, "is not a label name")
 	f(Config{ExternalURL: "x"}, "external_url: ")
-	require.ErrorContains(t, Config{}.Validate(), "url: none given")
+	require.ErrorContains(t, Config{}.Validate(), "url: the address is missing")
 	_, err := New(Config{}, Options{})
 	require.Error(t, err)
 }

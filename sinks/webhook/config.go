@@ -61,9 +61,9 @@ func (c Config) Validate() error {
 	}
 	switch {
 	case c.URL == "" && c.URLFile == "":
-		errs = append(errs, errors.New("url: none given; write where alerts are posted to, or name a file with it by url_file"))
+		errs = append(errs, errors.New("url: the address is missing; write the address that receives the alerts, or set url_file to a file that contains it"))
 	case c.URL != "" && c.URLFile != "":
-		errs = append(errs, errors.New("url: url and url_file are given; remove one"))
+		errs = append(errs, errors.New("url: url and url_file are both set; remove one of them"))
 	case c.URL != "":
 		if _, err := parseTarget(string(c.URL)); err != nil {
 			errs = append(errs, fmt.Errorf("url: %w", err))

@@ -168,7 +168,7 @@ func TestValidate(t *testing.T) {
 	}
 	f(config, "")
 	f(Config{URLFile: "/x"}, "")
-	f(Config{}, "url: none given")
+	f(Config{}, "url: the address is missing")
 	f(Config{URL: "http://a", URLFile: "/x"}, "remove one")
 	f(Config{URL: "a.example/s3cr3t"}, "no scheme")
 	f(Config{URL: "http://s3cr3t@a"}, "no credentials")

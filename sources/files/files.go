@@ -71,9 +71,9 @@ func (c Config) Validate() error {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("files: path %q is not a glob: close its [ or remove a trailing \\", p.Path))
 		case strings.Contains(p.Path, "**"):
-			errs = append(errs, fmt.Errorf("files: path %q: ** is not known, write one * per directory", p.Path))
+			errs = append(errs, fmt.Errorf("files: path %q has **, which is not supported; write one * for each directory", p.Path))
 		case strings.HasSuffix(p.Path, "/"):
-			errs = append(errs, fmt.Errorf("files: path %q names a directory: add /*.log or the like", p.Path))
+			errs = append(errs, fmt.Errorf("files: path %q is a directory; add a pattern for its files, such as /*.log", p.Path))
 		}
 		errs = append(errs, sources.CheckLabels("files", p.Labels, "the path", "filename")...)
 	}

@@ -109,7 +109,7 @@ func (s *Source) findStreams(list func(dir string) ([]logdir.Entry, error)) ([]t
 	var doubt error
 	isOwn := func(e logdir.Entry) bool { return e.Dir && strings.HasPrefix(e.Name, s.cfg.SelfFolder) }
 	if s.cfg.SelfFolder != "" && !slices.ContainsFunc(pods, isOwn) {
-		doubt = fmt.Errorf("%s has no log of the pod that crowsnest runs in (%s*): %w; is the folder of the node mounted there? If it holds the logs of another node, set foreign: true",
+		doubt = fmt.Errorf("%s has no log of the pod that crowsnest runs in (%s*): %w; check whether the folder of the node is mounted there; if the folder has the logs of another node, set foreign: true",
 			s.cfg.Dir, s.cfg.SelfFolder, tail.ErrDoubt)
 	}
 	s.others = 0
@@ -154,7 +154,7 @@ func (s *Source) findStreams(list func(dir string) ([]logdir.Entry, error)) ([]t
 
 func (s *Source) whyEmpty() string {
 	if s.others > 0 {
-		return fmt.Sprintf("include and exclude leave out all %d pods in %s", s.others, s.cfg.Dir)
+		return fmt.Sprintf("include and exclude select none of the %d pods in %s", s.others, s.cfg.Dir)
 	}
 	return fmt.Sprintf("%s has no log of a pod, whose folder would be named NAMESPACE_POD_UID", s.cfg.Dir)
 }

@@ -45,7 +45,7 @@ func (c Config) Validate() error {
 		}
 	}
 	if c.Machines != nil && len(c.Kinds) > 0 && (!slices.Contains(c.Kinds, string(nodes)) || !slices.Contains(c.Kinds, string(machines))) {
-		errs = append(errs, fmt.Errorf("objects: machines compares %s with %s, and kinds lacks one of them; add it", nodes, machines))
+		errs = append(errs, fmt.Errorf("objects: machines compares %s with %s; add both to kinds", nodes, machines))
 	}
 	return errors.Join(append(errs, sources.CheckLabels("objects", c.Labels, "the object", "component", "namespace")...)...)
 }

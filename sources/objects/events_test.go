@@ -428,7 +428,7 @@ func TestEventsConfig(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprint("n", i)
 	}
-	f(EventsConfig{Namespaces: many}, "events: namespaces: 51 are too many; remove the key, which selects all")
+	f(EventsConfig{Namespaces: many}, "events: namespaces: the list has 51 names, which is too many; remove the key, which selects all")
 }
 
 func TestEventsRestoreRefuses(t *testing.T) {

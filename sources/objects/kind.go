@@ -60,7 +60,7 @@ func (k kind) validate() error {
 		return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 	}
 	if len(k) > 253 || slices.ContainsFunc(parts, func(s string) bool { return !word(s) }) {
-		return fmt.Errorf("kinds has %q, which is no name of a kind; use RESOURCE or RESOURCE.GROUP as in `kubectl api-resources -o name`, such as machines.cluster.x-k8s.io", string(k))
+		return fmt.Errorf("kinds has %q, which is not the name of a kind; use RESOURCE or RESOURCE.GROUP as in `kubectl api-resources -o name`, such as machines.cluster.x-k8s.io", string(k))
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func TestTLSAndToken(t *testing.T) {
 	f("authorization: {credentials_file: token}", "certificate signed by unknown authority")
 	f("tls_config: {ca_file: missing.crt}", "missing.crt")
 	node = "n2"
-	f("tls_config: {ca_file: ca.crt, cert_file: n1.crt, key_file: n1.key}, authorization: {credentials_file: token}", "status 403: the credentials are those of node n1, not of n2")
+	f("tls_config: {ca_file: ca.crt, cert_file: n1.crt, key_file: n1.key}, authorization: {credentials_file: token}", "status 403: the credentials belong to node n1, not to node n2")
 	cancel()
 	require.NoError(t, <-served)
 	require.Positive(t, src.Stats().RefusedMessages["auth"])

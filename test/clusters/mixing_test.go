@@ -152,7 +152,9 @@ func (m *mixing) notified(p place) []string {
 // warm waits until a daemon without a saved state notifies of everything.
 func (w *world) warm(d *daemon.Daemon) {
 	w.Helper()
-	w.eventually("warm-up is over", func() bool { return strings.Contains(d.Log(), "warm-up is over") })
+	w.eventually("the start is complete", func() bool {
+		return strings.Contains(d.Log(), "the start is complete: crowsnest now decides from the absence of lines")
+	})
 }
 
 // check compares what Alertmanager was notified of: as many failures per place and pod as

@@ -136,7 +136,7 @@ func (f *farm) full() string {
 func (f *farm) covers(w way) bool {
 	c := f.coverage()
 	return c == "partial: kubelet (40 of 41 logs)" || w.pod && c == "partial: kubelet (41 of 42 logs)" ||
-		f.agent && c == "partial: agents (1 of 1 nodes, 1 logs unread on 1 of them)"
+		f.agent && c == "partial: agents (1 of 1 nodes, 1 unread logs on 1 nodes)"
 }
 
 // states returns the notified states of the alert of a pod.

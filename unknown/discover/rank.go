@@ -299,7 +299,7 @@ func diversify(rest []*group) []*group {
 	for len(rest) > 0 && len(out) < maxDiverse {
 		best := slices.MinFunc(rest, compareGroups)
 		if d := best.demotion(); d < 0 {
-			best.reasons = append(best.reasons, fmt.Sprintf("others of its component are above %+.1f", d))
+			best.reasons = append(best.reasons, fmt.Sprintf("entries of its component rank higher %+.1f", d))
 		}
 		out = append(out, best)
 		rest = slices.DeleteFunc(rest, func(g *group) bool { return g == best })

@@ -81,7 +81,7 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values) ([]byte
 	case err != nil:
 		return nil, c.requestError("read the answer of", err)
 	case len(body) > maxAnswer:
-		return nil, fmt.Errorf("the answer of the daemon at %s has more than %d MiB; matchers make that of alerts and episodes shorter", c.Address(), maxAnswer>>20)
+		return nil, fmt.Errorf("the answer of the daemon at %s has more than %d MiB; add matchers to query fewer alerts or episodes", c.Address(), maxAnswer>>20)
 	}
 	return c.decodeData(res, body)
 }

@@ -40,7 +40,7 @@ func Fetch(get func(path string) ([]byte, error), fingerprint string) (FetchedEp
 		return f, errors.New("the daemon no longer has the lines of this episode: it keeps them for 15 minutes after the end; capture the alert from logs with --from-logs")
 	}
 	if e.Pack == "" {
-		return f, fmt.Errorf("%s is an alert of crowsnest about itself, which no rule has", e.Alert)
+		return f, fmt.Errorf("%s is an alert about crowsnest itself; no rule raises it, so it has no test", e.Alert)
 	}
 	var groups web.Groups
 	var sources web.SourceList

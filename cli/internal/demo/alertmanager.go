@@ -27,7 +27,7 @@ func Find(getenv func(string) string) (string, error) {
 	}
 	bin := filepath.Join(base, "crowsnest", "bin", "alertmanager")
 	if _, err := os.Stat(bin); err != nil {
-		return "", fmt.Errorf("there is no Alertmanager at %s: build one with make run, or name one with --alertmanager", bin)
+		return "", fmt.Errorf("there is no Alertmanager program at %s: run make run, which builds one, or name a program with --alertmanager", bin)
 	}
 	return bin, nil
 }

@@ -107,7 +107,7 @@ type CaseText struct {
 func (s *Server) caseFile(ctx context.Context, in caseIn) (*caseOut, error) {
 	fingerprint := strings.ToLower(strings.TrimSpace(in.Fingerprint))
 	if len(fingerprint) != 16 || strings.Trim(fingerprint, "0123456789abcdef") != "" {
-		return nil, fmt.Errorf("fingerprint %q does not have 16 hexadecimal digits; the tool alerts lists fingerprints", cleanText(in.Fingerprint, 40))
+		return nil, fmt.Errorf("%q is not a fingerprint of 16 hexadecimal digits; call the tool alerts, which lists fingerprints", cleanText(in.Fingerprint, 40))
 	}
 	a, err := s.askDaemon(ctx)
 	if err != nil {

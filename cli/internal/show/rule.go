@@ -96,10 +96,10 @@ func inWords(t *rules.Template) string {
 
 func resolvesText(r *rules.Rule) string {
 	if r.Silent > 0 {
-		return fmt.Sprintf("with the next matching line, at the latest %s after the alert starts", model.Duration(r.Expire))
+		return fmt.Sprintf("when a matching line is read again, or %s after the alert starts", model.Duration(r.Expire))
 	}
 	if r.Clear != nil {
-		return fmt.Sprintf("when a line reports the recovery, at the latest %s after the last matching line", model.Duration(r.Expire))
+		return fmt.Sprintf("when a line reports the recovery, or %s after the last matching line", model.Duration(r.Expire))
 	}
 	return fmt.Sprintf("%s after the last matching line", model.Duration(r.KeepFiringFor))
 }

@@ -142,7 +142,7 @@ func Decode(b []byte) (Set, error) {
 	}
 	for key, st := range s.Streams {
 		if !st.isValid() {
-			return Set{}, fmt.Errorf("the position in %q is not possible", key)
+			return Set{}, fmt.Errorf("the saved position in %q is invalid", key)
 		}
 	}
 	return s, nil

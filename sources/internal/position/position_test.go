@@ -77,7 +77,7 @@ func TestDecodeRefuses(t *testing.T) {
 			require.EqualError(t, err, want)
 		}
 	}
-	bad := `the position in "key" is not possible`
+	bad := `the saved position in "key" is invalid`
 	f("", func(*Stream) {})
 	f(bad, func(s *Stream) { s.Offset = -1 })
 	f(bad, func(s *Stream) { s.N = content.HeadSize + 1 })

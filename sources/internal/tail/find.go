@@ -229,7 +229,7 @@ func (t *Tailer) checkTrust(tr *tree, f *logdir.Dir, found []Stream, err error, 
 	if now.Sub(tr.doubted) >= forgetAfter {
 		return nil
 	}
-	return fmt.Errorf("%s has none of the %d logs that it had before: %w; is its file system mounted? From %s on, the files that it has now are taken as its contents",
+	return fmt.Errorf("%s has none of the %d logs that it had before: %w; check whether its file system is mounted. At %s, crowsnest accepts the files that the directory has then",
 		tr.root.Path, len(known), ErrDoubt, tr.doubted.Add(forgetAfter).UTC().Format(time.RFC3339))
 }
 

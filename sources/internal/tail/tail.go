@@ -72,9 +72,9 @@ type Finder struct {
 	Unknown []string
 }
 
-// ErrDoubt means that the directory exists but is not the directory of the logs. It may be an
+// ErrDoubt means that the directory exists but is it is probably not the directory of the logs. It may be an
 // empty mount point.
-var ErrDoubt = errors.New("not the directory of the logs")
+var ErrDoubt = errors.New("it is probably not the directory of the logs")
 
 // Stream is one log with all of its files, as a Finder returns it.
 type Stream struct {
@@ -477,7 +477,7 @@ func (t *Tailer) Status() sources.Status {
 			s.Error += ", such as " + s.Unread[0].Path + ": " + s.Unread[0].Reason
 		}
 	} else if i := slices.IndexFunc(t.lagging, func(l matcher.LaggingStream) bool { return l.Labels == nil }); i >= 0 && t.lags > matcher.MaxLagging {
-		s.Error = fmt.Sprintf("%d logs of more than %d namespaces are not read, so crowsnest concludes nothing from missing lines", t.lags, matcher.MaxLagging)
+		s.Error = fmt.Sprintf("%d logs of more than %d namespaces are not read, so crowsnest decides nothing from the absence of lines", t.lags, matcher.MaxLagging)
 		s.Watermark = times.Min(s.Watermark, t.lagging[i].ReadUpTo)
 	}
 	s.Logs = len(t.followers)
