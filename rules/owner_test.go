@@ -69,7 +69,7 @@ func TestOwnedPackIsRefused(t *testing.T) {
 	for i := range 40 {
 		fmt.Fprintf(&costly, "\n  - {regex: 'text (a|b){%d}(c|d){900}'}", 900-i)
 	}
-	f(with("text of the line", "\n  any:"+costly.String()), "instructions together")
+	f(with("text of the line", "\n  any:"+costly.String()), "the regular expressions of the rules up to this one have more than")
 
 	_, ps := Parse(File{Name: "o.yaml", Namespace: "team-a", Data: []byte("overrides:\n- {rule: \"*\", disable: no}\n")})
 	require.Contains(t, ps.Error(), "cannot have overrides")

@@ -78,7 +78,7 @@ func hostilePacks(namespace, other string) map[string][2]string {
 		"verified":   {rule("H13", from+match+"  verified: [{component: etcd, versions: \">=3.5.0\"}]\n"), "cannot have `verified`"},
 		"link":       {rule("H14", from+match+"  remediation: {runbook_url: \"javascript:alert(1)\"}\n"), "not a URL"},
 		"template":   {rule("H15", from+match+"  annotations: {summary: \"{{ range $i, $e := .x }}{{ end }}\"}\n"), "annotation"},
-		"costly":     {rule("H16", from+"  match:\n    any:\n"+costly.String()), "instructions together"},
+		"costly":     {rule("H16", from+"  match:\n    any:\n"+costly.String()), "the regular expressions of the rules up to this one have more than"},
 		"many":       {many.String(), "more than 100 rules"},
 		"large":      {rule("H17", from+match) + "# " + strings.Repeat("x", 1_000_000), "more than 256 KiB"},
 		"bomb":       {bomb.String(), ""},
