@@ -51,6 +51,8 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	d.owned.after = d.now().Add(ownedPause * time.Since(began))
 	if out.Set != nil {
 		d.reportOwned(out.Broken)
+	} else {
+		d.owned = ownedFiles{after: d.now().Add(ownedRetry)} // the files were not loaded, so they are tried again
 	}
 	return err
 }
@@ -58,6 +60,10 @@ func (d *Daemon) Reload(ctx context.Context) error {
 // ownedPause is the number by which the duration of a load is multiplied. Until that time has passed, files of
 // namespaces cause no further load, so that nobody keeps the process busy with loading.
 const ownedPause = 20
+
+// ownedRetry is the time after which files of namespaces are loaded again, if the configuration or the files of the
+// operator made the load fail.
+const ownedRetry = time.Minute
 
 // loadAgain loads and compiles everything before it swaps the rules. warn means that warnings are logged.
 func (d *Daemon) loadAgain(warn bool) (loader.Loaded, error) {
@@ -76,6 +82,7 @@ func (d *Daemon) loadAgain(warn bool) (loader.Loaded, error) {
 		d.warnOfRestart(cfg, fresh)
 		next := *cfg
 		next.Rules = fresh.Rules
+		next.Rules.ConfigMaps = cfg.Rules.ConfigMaps // as for sources, a change takes effect after a restart
 		cfg = &next
 	}
 	out, err := d.loader.Reload(cfg)
@@ -109,7 +116,7 @@ func (d *Daemon) loadAgain(warn bool) (loader.Loaded, error) {
 func (d *Daemon) warnOfRestart(old, fresh *config.Config) {
 	a, b := config.FormatYAML(*old), config.FormatYAML(*fresh)
 	old, fresh = new(*old), new(*fresh)
-	old.Rules, fresh.Rules = config.RulesConfig{}, config.RulesConfig{}
+	old.Rules, fresh.Rules = config.RulesConfig{ConfigMaps: old.Rules.ConfigMaps}, config.RulesConfig{ConfigMaps: fresh.Rules.ConfigMaps}
 	if a != b && config.FormatYAML(*old) != config.FormatYAML(*fresh) {
 		d.log.Warn().Msg("the configuration changed in more than its rules; restart to apply the rest")
 	}

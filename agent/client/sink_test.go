@@ -25,6 +25,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // peer is an aggregator that accepts batches in order, and records them.
 type peer struct {
+	owned   wire.RulesAnswer // rules of namespaces that the aggregator offers
+	fetches int
+
 	mu        sync.Mutex
 	heard     []string
 	watermark time.Time
@@ -74,6 +77,11 @@ func (p *peer) serve(w *httptest.ResponseRecorder, r *http.Request, body []byte)
 		p.report(w, body)
 		return false
 	}
+	if r.URL.Path == wire.RulesPath {
+		p.fetches++
+		_ = json.NewEncoder(w).Encode(p.owned)
+		return false
+	}
 	m, err := wire.ReadMessage(body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -112,7 +120,7 @@ func (p *peer) serve(w *httptest.ResponseRecorder, r *http.Request, body []byte)
 	if !p.lazy {
 		p.saved = p.taken
 	}
-	_ = json.NewEncoder(w).Encode(wire.Answer{AcceptedSequence: p.taken, SavedSequence: p.saved, Report: p.answers.Report})
+	_ = json.NewEncoder(w).Encode(wire.Answer{AcceptedSequence: p.taken, SavedSequence: p.saved, Report: p.answers.Report, OwnedRules: p.owned.ID})
 	return p.lose
 }
 
