@@ -42,6 +42,35 @@ func TestRoleOfObjects(t *testing.T) {
 	require.Equal(t, []string{"nodes", "machines.cluster.x-k8s.io", "certificates.cert-manager.io"}, config.Sources.Objects.Kinds)
 }
 
+// The manifests let the aggregator, and only the aggregator, read ConfigMaps, if rules come from there.
+func TestRoleOfConfigMaps(t *testing.T) {
+	want := []any{
+		map[string]any{"apiGroups": []any{""}, "resources": []any{"configmaps"}, "verbs": []any{"get", "list", "watch"}},
+		map[string]any{"apiGroups": []any{""}, "resources": []any{"events"}, "verbs": []any{"create"}},
+	}
+	for name, text := range map[string]string{"kustomize": manifests.Kustomize(t, "testdata/objects"), "chart": manifests.Chart(t, "rules")} {
+		roles, bindings := 0, 0
+		for _, o := range manifests.Objects(t, text) {
+			if !strings.HasSuffix(at(o, "metadata", "name").(string), "-config-maps") {
+				continue
+			}
+			switch o["kind"] {
+			case "ClusterRole":
+				roles++
+				require.Equal(t, want, o["rules"], name)
+			case "ClusterRoleBinding":
+				bindings++
+				subjects := o["subjects"].([]any)
+				require.Len(t, subjects, 1, name)
+				require.True(t, strings.HasSuffix(subjects[0].(map[string]any)["name"].(string), "-aggregator"), name)
+			}
+		}
+		require.Equal(t, []int{1, 1}, []int{roles, bindings}, name)
+	}
+	require.Contains(t, manifests.Chart(t, "rules"), "config_maps:")
+	require.NotContains(t, manifests.Chart(t, "production"), "config-maps", "only who uses it has the role")
+}
+
 // The manifests grant what the source events reads, and nothing else of Events.
 func TestRoleOfEvents(t *testing.T) {
 	for name, text := range map[string]string{"kustomize": manifests.Kustomize(t, "testdata/objects"), "chart": manifests.Chart(t, "everything")} {
