@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -43,10 +42,7 @@ func (x refusedRecords) text() string {
 	return fmt.Sprintf("%s refused, such as one of %s: %v", text.Plural(x.count, "record"), x.sender, x.newest)
 }
 
-// large is held while a large record is decoded, because decoding takes many times its size.
-var large sync.Mutex
-
-const largeRecord = 64 << 10
+const largeRecord = 64 << 10 // size of a record from which on its memory is freed
 
 // accept accepts the records of a request. It returns the number of the request. A malformed request has no effect.
 func (h *handler) accept(wk *worker, request []byte, enc *encoding) (uint64, refusedRecords, *refusal) {
@@ -179,8 +175,6 @@ func (in *batch) acceptRecord(encoded []byte) error {
 	}
 	l := &in.wk.lines
 	if len(encoded) > largeRecord {
-		large.Lock()
-		defer large.Unlock()
 		defer proto.Reset(&l.record)
 	}
 	if err := l.read(encoded, in.enc); err != nil {

@@ -28,7 +28,7 @@ import (
 // Limits of the listener.
 const (
 	maxConns    = 512
-	maxWorkers  = 2               // largest number of requests that are decoded at the same time
+	maxWorkers  = 1               // largest number of requests that are decoded at the same time, because that takes many times their size
 	maxKept     = mib             // largest buffer of a worker that is kept for the next request
 	bodyTimeout = 2 * time.Second // longest wait of a request for the memory of its body
 	turnTimeout = 5 * time.Second // longest wait of a request for a worker
