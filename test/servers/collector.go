@@ -31,7 +31,7 @@ func Collector(t testing.TB, opt CollectorOptions) *Server {
 		t.Fatalf("start collector: %v", err)
 	}
 	s := &Server{
-		Name: "otel-collector", Dir: dir, t: t, bin: bin, args: []string{"--config", config},
+		Name: "otel-collector", Dir: dir, t: t, bin: bin, args: []string{"--config", config, "--feature-gates=stanza.synchronousLogEmitter"},
 		env: []string{
 			"PODS=" + opt.Pods, "ENDPOINT=" + opt.Endpoint, "NODE=" + opt.Node, "AUTHORIZATION=Bearer " + opt.Token,
 			"CA=" + opt.CA, "STATE=" + filepath.Join(dir, "state"),
