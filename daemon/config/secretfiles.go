@@ -16,7 +16,7 @@ func (c *Config) CheckFiles() strictyaml.Problems {
 	var out strictyaml.Problems
 	if m := c.Rules.ConfigMaps; m != nil && m.Kubeconfig != "" {
 		if err := checkReadable(m.Kubeconfig); err != nil {
-			out = append(out, m.Keys.Value("kubeconfig").Problem(strictyaml.Error, "unreadable-file", "config_maps: kubeconfig: "+err.Error(), "check the path, or remove the key to use the service account of the pod"))
+			out = append(out, m.Keys.Value("kubeconfig").Problem(strictyaml.Error, "file", "config_maps: kubeconfig: "+err.Error(), "check the path, or remove the key to use the service account of the pod"))
 		}
 	}
 	for _, p := range c.allParts() {
