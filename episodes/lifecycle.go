@@ -340,7 +340,11 @@ func (ep *episode) computeLabels() {
 func (c *common) renderLabels(r *rules.Rule, key map[string]string) map[string]string {
 	labels := maps.Clone(key)
 	for _, l := range r.Labels {
-		labels[l.Name] = text.Truncate(c.renderer.RenderLabel(l.Template, rules.TemplateData{Labels: key}), intake.MaxValue)
+		value := c.renderer.RenderLabel(l.Template, rules.TemplateData{Labels: key})
+		if r.Namespace != "" {
+			value = redact.DefuseLinks(redact.Sanitise(value))
+		}
+		labels[l.Name] = text.Truncate(value, intake.MaxValue)
 	}
 	if r.Namespace != "" {
 		labels["namespace"] = r.Namespace

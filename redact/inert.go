@@ -61,6 +61,10 @@ func DefuseLinks(s string) string {
 	return opener.ReplaceAllString(s, "$1$2$4[$3$5]")
 }
 
+// DefuseText changes a text of several lines as Sanitise and DefuseLinks do. It keeps tabs and line breaks, and does not
+// limit the length.
+func DefuseText(s string) string { return DefuseLinks(clean.Text(s, true)) }
+
 // DefuseMentions changes text so that it can neither mention people in a chat nor hide the target of a link. Other links
 // are kept.
 func DefuseMentions(s string) string {

@@ -183,6 +183,9 @@ func (d *Document) checkHeader() {
 	if h.Keys.IsDecoded("name") && strings.TrimSpace(h.Name) == "" {
 		d.addError(h.Keys.Value("name"), "empty-value", "the pack's `name` is empty", "write a name")
 	}
+	if d.namespace != "" && strings.TrimSpace(h.Name) != "" && !ownedName.MatchString(h.Name) {
+		d.addError(h.Keys.Value("name"), "owner", "the name of a pack of a namespace has only ASCII letters, digits, _ and -", "choose another name")
+	}
 	if h.Keys.IsDecoded("requires") {
 		if err := versions.Check(h.Requires); err != nil {
 			d.addInvalid(h.Keys.Value("requires"), h.Requires, "requires", "`requires`", err)

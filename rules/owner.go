@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"crowsnest/internal/lazyre"
 	"crowsnest/internal/strictyaml"
 	"crowsnest/rules/selector"
 )
@@ -28,6 +29,10 @@ const (
 	MaxOwnedBytes = 256 << 10
 	MaxOwnedFiles = 20
 )
+
+// ownedName matches the names of packs and alerts that an owner may choose. Other names could look like names of others, or become
+// links where the alerts are shown.
+var ownedName = lazyre.New(`^[A-Za-z0-9_-]+$`)
 
 // OwnedPrefix is the prefix in the names of files with an owner, as in configmap:team-a/rules/web.yaml.
 const OwnedPrefix = "configmap:"
@@ -92,6 +97,9 @@ func (c *compiler) checkOwner() {
 	if c.Keys.Has("verified") {
 		c.addError(c.Keys.Key("verified"), "owner", "a pack of a namespace cannot have `verified`, which is about the shipped rules", "remove the key")
 	}
+	if c.Alert != "" && !ownedName.MatchString(c.Alert) {
+		c.addError(c.Keys.Value("alert"), "owner", "the name of an alert in a pack of a namespace has only ASCII letters, digits, _ and -", "choose a name in CamelCase")
+	}
 	if strings.HasPrefix(foldName(c.Alert), "crowsnest") {
 		c.addError(c.Keys.Value("alert"), "owner", "names that start with Crowsnest are reserved for alerts about crowsnest itself", "choose another name")
 	}
@@ -101,7 +109,7 @@ func (c *compiler) checkOwner() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Annotations)) {
-		if name == "origin" || name == "line" || name == "first_line" || strings.HasSuffix(name, "_url") {
+		if name == "origin" || name == "line" || name == "first_line" || strings.HasPrefix(name, "cause_") || strings.HasSuffix(name, "_url") {
 			c.addError(c.annotationKeys[name].EntryKey("annotations", name), "owner", fmt.Sprintf("a pack of a namespace cannot set the annotation `%s`", name),
 				"use another name, or `runbook_url` of `remediation` for a link")
 		}

@@ -62,7 +62,10 @@ func TestOwnedPackIsRefused(t *testing.T) {
 	f(with("text of the line", "{contains: some text, field: {ns: '~(?P<namespace>.+)'}}")+"\nby: [namespace]", "captures `namespace`")
 	f(with("text of the line", "{regex: 'some text (?P<cluster>\\S+)'}")+"\nby: [cluster]", "captures `cluster`")
 	f(valid+"\nclear: {regex: 'is back (?P<namespace>\\S+)'}\nby: [namespace]", "captures `namespace`")
+	f(valid+"\nannotations: {cause_alertname: KubeAPIDown}", "cannot set the annotation `cause_alertname`")
 	f(with("alert: A", "alert: CrowsnestBlind"), "reserved")
+	f(with("alert: A", "alert: \u0421rowsnestBlind"), "only ASCII letters") // a Cyrillic letter
+	f(with("alert: A", "alert: '[A](https://evil.example)'"), "only ASCII letters")
 	f(with("severity: warning", "severity: warning\nremediation: {runbook_url: 'javascript:alert(1)'}"), "not a URL")
 
 	var costly strings.Builder
@@ -73,6 +76,8 @@ func TestOwnedPackIsRefused(t *testing.T) {
 
 	_, ps := Parse(File{Name: "o.yaml", Namespace: "team-a", Data: []byte("overrides:\n- {rule: \"*\", disable: no}\n")})
 	require.Contains(t, ps.Error(), "cannot have overrides")
+	_, ps = Parse(File{Name: "p.yaml", Namespace: "team-a", Data: []byte("pack: {name: '@channel'}\nrules:\n- {alert: A, from: '{app=\"x\"}', match: a text, severity: info}\n")})
+	require.Contains(t, ps.Error(), "only ASCII letters")
 	_, ps = Parse(File{Name: "o.yaml", Namespace: "team-a", Data: []byte("pack: {name: p}\ndefaults: {labels: {namespace: x}, severity: info}\nrules:\n- {alert: A, from: '{app=\"x\"}', match: a text}\n")})
 	require.Contains(t, ps.Error(), "cannot set the label `namespace`")
 }

@@ -122,7 +122,7 @@ func (w *Watcher) postEvent(ctx context.Context, m objectMeta, reason, message s
 	now := w.opt.Now().UTC()
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00%d", m.UID, m.Version, reason, message, now.Unix()/int64(repeatEvent/time.Second))
-	name := fmt.Sprintf("%s.%016x", m.Name[:min(len(m.Name), maxName)], h.Sum64())
+	name := fmt.Sprintf("%s.%016x", strings.TrimRight(m.Name[:min(len(m.Name), maxName)], "-."), h.Sum64())
 	kind, stamp := "Normal", now.Format(time.RFC3339)
 	if reason == reasonRefused {
 		kind = "Warning"

@@ -66,6 +66,7 @@ type namespace struct {
 	bytes   int                   // size of their packs
 	limiter *rate.Limiter         // limits how often their content changes
 	ignored bool                  // whether there are more ConfigMaps than maxConfigMaps
+	list    uint64                // number of the newest list with more ConfigMaps than maxConfigMaps
 }
 
 // configMap is one ConfigMap.
@@ -218,9 +219,6 @@ func (h *handler) Listing() {
 	w, unlock := h.lock()
 	defer unlock()
 	w.list++
-	for _, n := range w.namespaces {
-		n.ignored = false
-	}
 }
 
 func (h *handler) Listed(context.Context) {
@@ -229,6 +227,12 @@ func (h *handler) Listed(context.Context) {
 	for c := range w.eachConfigMap() {
 		if c.list != w.list {
 			w.remove(&c.object)
+		}
+	}
+	for _, n := range w.namespaces {
+		if n.ignored && n.list != w.list {
+			n.ignored = false
+			w.version++
 		}
 	}
 	maps.DeleteFunc(w.namespaces, func(_ string, n *namespace) bool {
@@ -259,7 +263,7 @@ func (h *handler) Changed(object json.RawMessage) error {
 	c := n.maps[m.Name]
 	if c == nil {
 		if len(n.maps) >= maxConfigMaps {
-			if !n.ignored {
+			if n.list = w.list; !n.ignored {
 				n.ignored = true
 				w.version++
 			}

@@ -49,6 +49,8 @@ func (l *Loader) addOwned(cfg *config.Config, docs []*rules.Document, out *Loade
 	o := &ownedLoad{Loader: l, broken: map[string]*web.BrokenPack{}}
 	o.parseFiles()
 	for {
+		for !o.limitDocuments() {
+		}
 		set, found := buildConfigured(cfg, slices.Concat(docs, o.docs))
 		if errs := found.Errors(); len(errs) > 0 {
 			if !o.refuseFaulty(errs) {
@@ -107,7 +109,7 @@ func (o *ownedLoad) parseFiles() {
 			continue
 		}
 		if size[f.Namespace]+len(f.Data) > share || count[f.Namespace] >= rules.MaxOwnedFiles {
-			o.refuse(f, sha, limitProblem(f, fmt.Sprintf("with this file, the packs of namespace %s have more than %d KiB or %d files", f.Namespace, share>>10, rules.MaxOwnedFiles)))
+			o.refuse(f, sha, limitProblem(f, sizeProblem(f.Namespace, share)))
 			continue
 		}
 		d, problems := rules.Parse(f)
@@ -120,29 +122,46 @@ func (o *ownedLoad) parseFiles() {
 		o.docs = append(o.docs, d)
 		o.texts[d.SHA256()] = f.Data
 	}
-	o.limitRules()
 }
 
-// limitRules refuses files with which a namespace has too many or too costly rules.
-func (o *ownedLoad) limitRules() {
-	count, cost := map[string]int{}, map[string]int{}
+// limitDocuments refuses files with which a namespace has too many or too large files, or too many or too costly rules.
+// It returns false if it refused a file. The last valid version of that file may be used instead and has not been
+// counted yet, so the caller must call limitDocuments again.
+func (o *ownedLoad) limitDocuments() bool {
+	files, size, count, cost := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
 	for _, d := range o.docs {
+		size[d.Namespace()] += len(o.texts[d.SHA256()])
 		count[d.Namespace()] += d.RuleCount()
 	}
+	maxSize := fairShare(size, rules.MaxOwnedBytes, maxOwnedBytes)
 	share := fairShare(count, rules.MaxOwnedRules, maxOwnedRules)
+	clear(size)
 	clear(count)
+	refused := false
+	refuse := func(d *rules.Document, why string) {
+		refused = true
+		o.refuseDocument(d, limitProblem(o.file(d), why))
+	}
 	for _, d := range slices.Clone(o.docs) {
 		n := d.Namespace()
-		rulesOf, costOf := count[n]+d.RuleCount(), cost[n]+int(d.MaxLineTime())
+		sizeOf, rulesOf, costOf := size[n]+len(o.texts[d.SHA256()]), count[n]+d.RuleCount(), cost[n]+int(d.MaxLineTime())
 		switch {
+		case sizeOf > maxSize || files[n] >= rules.MaxOwnedFiles:
+			refuse(d, sizeProblem(n, maxSize))
 		case rulesOf > share:
-			o.refuseDocument(d, limitProblem(o.file(d), fmt.Sprintf("with this file, the packs of namespace %s have more than %d rules", n, share)))
+			refuse(d, fmt.Sprintf("with this file, the packs of namespace %s have more than %d rules", n, share))
 		case costOf > int(rules.MaxOwnedLineTime):
-			o.refuseDocument(d, limitProblem(o.file(d), fmt.Sprintf("with this file, the regular expressions of namespace %s may take more than %s for one line of 16 KiB", n, rules.MaxOwnedLineTime)))
+			refuse(d, fmt.Sprintf("with this file, the regular expressions of namespace %s may take more than %s for one line of 16 KiB", n, rules.MaxOwnedLineTime))
 		default:
-			count[n], cost[n] = rulesOf, costOf
+			size[n], count[n], cost[n] = sizeOf, rulesOf, costOf
+			files[n]++
 		}
 	}
+	return !refused
+}
+
+func sizeProblem(namespace string, maxSize int) string {
+	return fmt.Sprintf("with this file, the packs of namespace %s have more than %d KiB or %d files", namespace, maxSize>>10, rules.MaxOwnedFiles)
 }
 
 // fairShare returns the largest share, at most limit, with which the namespaces together stay within total.

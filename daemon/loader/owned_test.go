@@ -144,6 +144,34 @@ func TestOwnedLimits(t *testing.T) {
 	require.Positive(t, sum)
 }
 
+// The last valid versions of refused files count against the limits of their namespace.
+func TestOwnedLimitsCountLastVersions(t *testing.T) {
+	cfg := config.Default()
+	cfg.Rules = config.RulesConfig{AllowEmpty: true}
+	pack := func(alert string) string {
+		return "pack: {name: p}\nrules:\n- {alert: " + alert + ", from: '{container=\"c\"}', match: some text, severity: info}\n"
+	}
+	first := ownedFile("b", "first.yaml", pack("Taken"))
+	for _, refused := range []string{"x", pack("Taken")} {
+		l := New()
+		files := []rules.File{first}
+		for i := range 5 {
+			large := pack(fmt.Sprintf("A%d", i)) + "# " + strings.Repeat("x", 100<<10)
+			files = append(files, ownedFile("a", fmt.Sprintf("%02d.yaml", i), large))
+			l.SetOwned(files)
+			_, err := l.Reload(cfg)
+			require.NoError(t, err)
+			size := 0
+			for _, f := range l.OwnedInForce() {
+				size += len(f.Data)
+			}
+			require.Less(t, size, rules.MaxOwnedBytes)
+			files[i+1].Data = []byte(refused)
+		}
+		require.Len(t, l.OwnedInForce(), 3, "the first file of b and two files of a")
+	}
+}
+
 // Namespaces never use more than the total, and a namespace below the share loses nothing to the others.
 func TestFairShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -177,6 +205,8 @@ func TestOwnedAlertsHaveTheirNamespace(t *testing.T) {
 		{"  by: [namespace, ns]\n  limit: 1\n", "{namespace: team-a, ns: kube-system}, {namespace: team-a, overflow: \"true\"}"},
 		{"  by: [namespace]\n  labels: {scope: \"team {{ $labels.namespace }}\"}\n", "{namespace: team-a, scope: team team-a}"},
 		{"  annotations: {summary: \"in {{ $labels.namespace }}\"}\n", "{namespace: team-a, annotations: {summary: in team-a}}"},
+		{"  labels: {scope: \"<https://evil.example|x>\"}\n", "{namespace: team-a, scope: " + strconv.Quote(redact.DefuseLinks("<https://evil.example|x>")) + "}"},
+		{"  annotations: {summary: \"a\\u202Eb\\nc\"}\n", "{namespace: team-a, annotations: {summary: \"ab\\nc\"}}"},
 		{"  annotations: {summary: \"@channel https://evil.example\"}\n", "{namespace: team-a, annotations: {summary: " + strconv.Quote(redact.DefuseLinks("@channel https://evil.example")) + "}}"},
 	} {
 		l := New()

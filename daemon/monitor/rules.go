@@ -10,6 +10,7 @@ import (
 	"crowsnest/episodes"
 	"crowsnest/internal/text"
 	"crowsnest/matcher"
+	"crowsnest/redact"
 	"crowsnest/rules"
 	"crowsnest/web"
 )
@@ -70,10 +71,10 @@ func brokenAlerts(now time.Time, broken []web.BrokenPack) (out []episodes.Episod
 		all := owned[namespace]
 		var names []string
 		for _, b := range all[:min(len(all), unservedNamed)] {
-			names = append(names, b.Pack)
+			names = append(names, redact.DefuseText(b.Pack))
 		}
 		summary := fmt.Sprintf("%s of namespace %s refused: %s", text.Plural(len(all), "rule pack"), namespace, strings.Join(names, ", "))
-		out = append(out, newAlert(alertPackBroken, map[string]string{"namespace": namespace}, now, "{summary}", summary, "{error}", all[0].Error))
+		out = append(out, newAlert(alertPackBroken, map[string]string{"namespace": namespace}, now, "{summary}", summary, "{error}", redact.DefuseText(all[0].Error)))
 	}
 	return out
 }

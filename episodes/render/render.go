@@ -149,7 +149,7 @@ func inertText(r *rules.Rule, text string) string {
 	if r.Namespace == "" {
 		return text
 	}
-	return redact.DefuseLinks(text)
+	return redact.DefuseText(text)
 }
 
 // addRemediation adds the rule's remediation, and a statement about whether the running version is known to have the
