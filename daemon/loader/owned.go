@@ -52,7 +52,11 @@ func (l *Loader) addOwned(cfg *config.Config, docs []*rules.Document, out *Loade
 		for !o.limitDocuments() {
 		}
 		set, found := buildConfigured(cfg, slices.Concat(docs, o.docs))
-		if errs := found.Errors(); len(errs) > 0 {
+		errs := found.Errors()
+		if len(errs) == 0 {
+			errs = forgedLabels(cfg, set)
+		}
+		if len(errs) > 0 {
 			if !o.refuseFaulty(errs) {
 				return nil, fmt.Errorf("load rules:\n%w", errs)
 			}
@@ -74,6 +78,38 @@ func (l *Loader) addOwned(cfg *config.Config, docs []*rules.Document, out *Loade
 	}
 	maps.DeleteFunc(l.refused, func(name string, _ refusal) bool { return o.broken[name] == nil })
 	return slices.Concat(docs, o.docs), nil
+}
+
+// forgedLabels reports the rules of namespaces that set a label that only the stream or the configuration may set.
+func forgedLabels(cfg *config.Config, set *rules.Set) (out rules.Problems) {
+	names := map[string]bool{}
+	for _, name := range cfg.Global.Identity {
+		names[name] = true
+	}
+	for _, labels := range cfg.ExternalLabels() {
+		for name := range labels {
+			names[name] = true
+		}
+	}
+	for _, r := range set.Rules {
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			if r.Namespace != "" && setsLabel(r, name) {
+				out = append(out, rules.Problem{File: r.File, Line: r.Line, Column: 1, Check: "owner",
+					Message: fmt.Sprintf("rule %s sets the label `%s`, which identifies where alerts of crowsnest come from", r.Alert, name), Fix: "use another name"})
+			}
+		}
+	}
+	return out
+}
+
+// setsLabel reports whether a rule sets a label by itself or from a line.
+func setsLabel(r *rules.Rule, name string) bool {
+	captured := false
+	for i := range r.Steps {
+		captured = captured || slices.Contains(r.StepCaptures(i), name)
+	}
+	return captured && slices.Contains(r.By, name) ||
+		slices.ContainsFunc(r.Labels, func(l rules.NamedTemplate) bool { return l.Name == name })
 }
 
 // parseFiles parses the files within the limits of their namespaces. Active versions come first.

@@ -189,6 +189,30 @@ func TestFairShare(t *testing.T) {
 	})
 }
 
+// A namespace cannot set labels that the configuration names as part of the identity of alerts.
+func TestOwnedLabelsOfTheConfiguration(t *testing.T) {
+	cfg := config.Default()
+	cfg.Global.Identity = []string{"cluster", "region"}
+	cfg.Global.ExternalLabels = map[string]string{"site": "one"}
+	rule := "pack: {name: p}\nrules:\n- {alert: A, from: '{container=\"c\"}', severity: info, match: {regex: 'text of (?P<region>\\w+)'}%s}\n"
+	for _, test := range []struct{ keys, want string }{
+		{", labels: {region: other}", "label `region`"}, {", by: [region]", "label `region`"}, {", labels: {site: two}", "label `site`"}, {"", ""}, {", by: [site]", ""},
+	} {
+		l := New()
+		l.SetOwned([]rules.File{ownedFile("a", "p.yaml", fmt.Sprintf(rule, test.keys)), ownedFile("b", "p.yaml", strings.Replace(fmt.Sprintf(rule, ""), "alert: A", "alert: B", 1))})
+		cfg.Rules = config.RulesConfig{AllowEmpty: true}
+		out, err := l.Reload(cfg)
+		require.NoError(t, err)
+		require.NotNil(t, out.Set.Rule("B"))
+		if test.want == "" {
+			require.Empty(t, out.Broken, test.keys)
+			continue
+		}
+		require.Len(t, out.Broken, 1, test.keys)
+		require.Contains(t, out.Broken[0].Error, test.want)
+	}
+}
+
 // TestOwnedAlertsHaveTheirNamespace runs the tests of packs whose rules have other keys.
 func TestOwnedAlertsHaveTheirNamespace(t *testing.T) {
 	cfg := config.Default()
