@@ -30,6 +30,7 @@ type checkFlags struct {
 	strict    bool
 	lintFatal bool
 	shipped   bool
+	namespace string
 	output    *oneOf
 }
 
@@ -44,12 +45,18 @@ func newCheckRules(c *cli) *cobra.Command {
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "warnings count as errors")
 	cmd.Flags().BoolVar(&f.lintFatal, "lint-fatal", false, "exit with 3 if there are warnings only")
 	cmd.Flags().BoolVar(&f.shipped, "shipped", false, "apply the requirements of shipped packs too: a number of rules, tests that fire and tests that do not")
+	cmd.Flags().StringVar(&f.namespace, "namespace", "", "check packs that a ConfigMap of this namespace will contain")
 	cmd.Flags().VarP(f.output, "output", "o", "output format")
 	return cmd
 }
 
 func (c *cli) checkRules(f checkFlags, args []string) error {
 	files, problems := c.readRules(args, loader.Shipped)
+	for i := range files {
+		if !files[i].Released {
+			files[i].Namespace = f.namespace
+		}
+	}
 	docs, found := loader.ParseFiles(files)
 	set, more := loader.BuildSet(docs, rules.Options{Shipped: f.shipped})
 	problems = slices.Concat(problems, found, more)
