@@ -130,6 +130,13 @@ type api struct {
 	code   int
 }
 
+// setCode sets the status code of the following responses. Zero means that the server accepts Events.
+func (a *api) setCode(code int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.code = code
+}
+
 func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -190,11 +197,11 @@ func TestEvents(t *testing.T) {
 		w, stop = start() // a restart does not repeat the Event
 		w.Report(map[string]string{name(1): "worse"})
 		pass(time.Minute)
-		server.code = http.StatusForbidden
+		server.setCode(http.StatusForbidden)
 		w.Report(map[string]string{name(1): "worst"})
 		pass(time.Minute)
 		require.Contains(t, w.Stats().EventError, "grant create of events")
-		server.code = 0
+		server.setCode(0)
 		pass(time.Minute, to+"RulesRefused worst")
 		require.Empty(t, w.Stats().EventError)
 		w.Report(nil)
