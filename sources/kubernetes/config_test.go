@@ -25,7 +25,7 @@ func TestValidate(t *testing.T) {
 	f(Config{Namespaces: []string{"a", "b"}, Selector: "app in (a,b),x!=y", FieldSelector: "spec.nodeName=n,status.phase!=Failed", Include: []string{"team-*"}, LookBack: time.Hour, MaxStreams: 5, Labels: map[string]string{"cluster": "c"}}, "")
 	f(Config{Namespaces: []string{"team-*"}}, `kubernetes: namespaces: "team-*" is not the name of a namespace; for a pattern, use include`)
 	f(Config{Namespaces: []string{"a", "a"}}, "twice")
-	f(Config{Namespaces: make([]string, 60)}, "60 are too many")
+	f(Config{Namespaces: make([]string, 60)}, "60 names, which is too many")
 	f(Config{Selector: "app in a"}, `kubernetes: selector "app in a" cannot be read`)
 	f(Config{FieldSelector: "a"}, "kubernetes: field_selector")
 	f(Config{Include: []string{"["}}, "is not a glob")
