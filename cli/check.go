@@ -45,7 +45,7 @@ func newCheckRules(c *cli) *cobra.Command {
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "warnings count as errors")
 	cmd.Flags().BoolVar(&f.lintFatal, "lint-fatal", false, "exit with 3 if there are warnings only")
 	cmd.Flags().BoolVar(&f.shipped, "shipped", false, "apply the requirements of shipped packs too: a number of rules, tests that fire and tests that do not")
-	cmd.Flags().StringVar(&f.namespace, "namespace", "", "check packs that a ConfigMap of this namespace will contain")
+	cmd.Flags().StringVar(&f.namespace, "namespace", "", "check packs that a ConfigMap of the namespace `NAME` will contain")
 	cmd.Flags().VarP(f.output, "output", "o", "output format")
 	return cmd
 }
