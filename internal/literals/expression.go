@@ -54,8 +54,14 @@ func (e *Expression) Required() *Cond { return e.need }
 // Match reports whether b has a match.
 func (e *Expression) Match(b []byte) bool { return e.Regexp().Match(b) }
 
-// MatchString reports whether s has a match.
-func (e *Expression) MatchString(s string) bool { return e.Regexp().MatchString(s) }
+// MatchString reports whether s has a match. It does not compile the expression if the required texts decide.
+func (e *Expression) MatchString(s string) bool {
+	end, decided := e.need.Match([]byte(s))
+	if decided {
+		return end >= 0
+	}
+	return e.Regexp().MatchString(s)
+}
 
 // MatchesEmpty reports whether the empty text has a match. It does not compile the
 // expression.
