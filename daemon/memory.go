@@ -62,9 +62,10 @@ func FreeMemory() error {
 	return ReleaseProgram()
 }
 
-// memoryLimit is the soft memory limit in bytes, which suffices for the default limits of the configuration. Near the
+// memoryLimit is the soft memory limit in bytes, which suffices for the default limits of the configuration. Together
+// with the mapped pages of the program, which the limit does not include, the process stays below 128 MiB. Near the
 // soft limit the collector runs more often, because a flood of lines produces much garbage.
-const memoryLimit = 112 << 20
+const memoryLimit = 104 << 20
 
 // LimitMemory sets the pace and the soft limit of the garbage collector, unless GOGC and GOMEMLIMIT are set. The soft
 // limit grows with the limits of the configuration. LimitMemory also frees the memory that only the load needed; see
