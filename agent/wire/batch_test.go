@@ -331,7 +331,11 @@ func FuzzDecode(f *testing.F) {
 		}
 		set := setOf(demoRule("A", "k"))
 		got, outcome := batch.FindHits(NewIndex(set))
-		require.Len(t, got, outcome.AcceptedHits)
+		// Several parts of another version of the rule may match the line of one hit.
+		require.GreaterOrEqual(t, len(got), outcome.AcceptedHits)
+		if outcome.OtherVersionHits == 0 {
+			require.Len(t, got, outcome.AcceptedHits)
+		}
 		if len(got) == 0 {
 			return
 		}
