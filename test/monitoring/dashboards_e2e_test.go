@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/test/daemon"
 	"crowsnest/test/journald"
 	"crowsnest/test/kubelab"
 	"crowsnest/test/servers"
@@ -56,6 +58,9 @@ func TestE2EQueries(t *testing.T) {
 	}
 	fmt.Fprintf(&more, "  journal: {dirs: [%q]}\n  loki: {url: %q, selector: '{namespace=~\".+\"}'}\n", journal.Dir, loki.URL)
 	fmt.Fprintf(&more, "  victorialogs: {url: %q, selector: '{namespace=~\".+\"}'}\n", victorialogs.URL)
+	otlp, err := daemon.FreeAddr()
+	require.NoError(t, err)
+	fmt.Fprintf(&more, "  otlp: {listen_address: %q}\n", otlp)
 	s := start(t, am.URL, more.String())
 	rules, err := filepath.Abs(rulesFile)
 	require.NoError(t, err)
@@ -74,6 +79,9 @@ func TestE2EQueries(t *testing.T) {
 	queries := 0
 	require.NoError(t, wait.NoError(t.Context(), 2*time.Minute, func() error {
 		s.log(t, "scene critical")
+		if err := sendOTLP(otlp); err != nil {
+			return err
+		}
 		var missing []string
 		queries = 0
 		for _, b := range boards(t) {
@@ -97,6 +105,22 @@ func TestE2EQueries(t *testing.T) {
 	require.Greater(t, queries, 150)
 	t.Logf("%d queries", queries)
 	rulesWork(t, prometheus)
+}
+
+// sendOTLP sends one record to the source otlp.
+func sendOTLP(addr string) error {
+	now := time.Now()
+	resp, err := http.Post("http://"+addr+"/v1/logs", "application/json", strings.NewReader(fmt.Sprintf(
+		`{"resourceLogs": [{"resource": {"attributes": [{"key": "k8s.node.name", "value": {"stringValue": "node-2"}}]},
+		"scopeLogs": [{"logRecords": [{"timeUnixNano": "%d", "body": {"stringValue": "scene at %s"}}]}]}]}`, now.UnixNano(), now)))
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("the source otlp answers %s", resp.Status)
+	}
+	return nil
 }
 
 // chosenSources returns the value of the variable source of a dashboard.
