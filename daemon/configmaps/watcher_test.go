@@ -176,7 +176,7 @@ func TestEvents(t *testing.T) {
 		}
 		pass := func(d time.Duration, want ...string) {
 			t.Helper()
-			time.Sleep(d) //nolint:forbidigo // the clock of the bubble
+			time.Sleep(d) // virtual, in the bubble of synctest
 			synctest.Wait()
 			server.mu.Lock()
 			defer server.mu.Unlock()

@@ -50,7 +50,7 @@ func New(set *rules.Set) *Sink {
 	return p
 }
 
-// Swap changes the rules.
+// Swap changes the rules. It panics if they do not compile, because the test wrote them.
 func (p *Sink) Swap(set *rules.Set) {
 	p.cut.Lock()
 	defer p.cut.Unlock()

@@ -85,7 +85,7 @@ func (a *Answer) ReadPairs(d *jsontext.Decoder) (pairs []Pair, ok bool, err erro
 		return nil, false, err
 	}
 	pairs = a.pairs[start:len(a.pairs):len(a.pairs)]
-	slices.Reverse(pairs) // of the members with the same name, the last one counts
+	slices.Reverse(pairs) // the last member with a name counts
 	slices.SortStableFunc(pairs, func(x, y Pair) int { return bytes.Compare(x.Name, y.Name) })
 	return slices.CompactFunc(pairs, func(x, y Pair) bool { return bytes.Equal(x.Name, y.Name) }), true, nil
 }
