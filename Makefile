@@ -78,7 +78,7 @@ test-workflows: # without shellcheck and pyflakes: the same result on every mach
 # test-build has vetted all of it. Without symbols (-s), linking takes half the time.
 # gotestsum runs go test and lists what was skipped, and why.
 PROCESSES := ^\./(test(/|$$)|cli$$)
-SERIAL := ^\./(agent/wire|episodes|internal/(blocks|codec|lazyre|literals|metric|pause|quota|strictyaml|text|times|wholelines|yamltext)|lab/(export|importer)|matcher|redact|rules|unknown/sentinel|web/runbook)(/|$$)|^\./daemon/(component|config|monitor)$$
+SERIAL := ^\./(agent/wire|episodes|internal/(blocks|codec|httpconfig|lazyre|literals|metric|pause|quota|strictyaml|text|times|wholelines|yamltext)|lab/(export|importer|inputs|internal|sourcecheck)|matcher|redact|rules|sources/internal/(content|gunzip|jsonwalk|logline|logname|podspec|position|rangeread)|sources/journal/internal|unknown|web/runbook)(/|$$)|^\./daemon/(component|config|monitor|state/plainfile)$$
 GOTEST := $(GO) tool -modfile=tools/test/go.mod gotestsum --format pkgname --format-hide-empty-pkg -- -vet=off -ldflags=-s -timeout 10m
 test-go:
 	@all="$$($(GO) list -f '{{.Dir}}' ./... | sed "s|^$$PWD|.|")"; \
@@ -95,10 +95,9 @@ test-go:
 # Whole files, because a test and the path may be in different functions.
 BESIDE := /shared/|"shared"|\(corpus\b
 test-beside: # the tests that also read recorded logs and packs beside the checkout
-	@git grep -lE '$(BESIDE)' -- '*_test.go' | xargs -n1 dirname | sort -u | while read -r dir; do \
-	  names=$$(grep -lE '$(BESIDE)' $$dir/*_test.go | xargs sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' | paste -sd'|'); \
-	  $(GO) test -vet=off -ldflags=-s -count=1 -run "^($$names)\$$" ./$$dir </dev/null; \
-	done
+	@files="$$(git grep -lE '$(BESIDE)' -- '*_test.go')"; \
+	  names="$$(sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' $$files | sort -u | paste -sd'|')"; \
+	  $(GO) test -vet=off -ldflags=-s -count=1 -run "^($$names)\$$" $$(dirname $$files | sort -u | sed 's|^|./|')
 
 packs: build ## check and test the shipped rule packs and the packs that pin the language
 	$(BIN) check rules --shipped --strict rules/packs
@@ -290,19 +289,17 @@ chaos: ## run the long form of kills, rotations and hanging peers; make test run
 	CROWSNEST_CHAOS=1 $(GO) test -tags e2e -count=1 -timeout 60m -run TestWitnessKilled ./test/chaos
 	CROWSNEST_CHAOS=1 $(GO) test -tags e2e -count=1 -timeout 60m ./test/clusters
 
-# Runs every fuzz target for $(1): a time, or a number of runs such as 1000x.
-define fuzz_each
-	@grep -Ho '^func Fuzz[[:alnum:]]*' $$(git ls-files -co --exclude-standard '*_test.go') | sed 's|/[^/]*:func | |' | while read -r pkg f; do \
-	  echo "== $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(1) -fuzzminimizetime 100x ./$$pkg </dev/null; done
-endef
+# The folders with fuzz targets.
+FUZZED = git ls-files -co --exclude-standard '*_test.go' | xargs grep -l '^func Fuzz' | xargs -n1 dirname | sort -u
 
 fuzz: ## run every fuzz target for FUZZTIME, and thousands of histories of rotated logs
 	TAIL_SEEDS=300 $(GO) test ./sources/internal/tail -timeout 60m -run 'Random|RotationModel' -args -rapid.checks=2000
 	$(GO) test ./episodes -run 'Model|Depend|Nothing' -args -rapid.checks=20000
-	$(call fuzz_each,$(FUZZTIME))
+	@$(FUZZED) | GO=$(GO) xargs -n1 test/fuzz.sh $(FUZZTIME)
 
+# Two packages at a time: one links while the other runs.
 test-fuzz: ## run every fuzz target briefly
-	$(call fuzz_each,$(FUZZRUNS))
+	@$(FUZZED) | GO=$(GO) xargs -P2 -n1 test/fuzz.sh $(FUZZRUNS)
 
 clean: ## remove bin
 	rm -rf bin

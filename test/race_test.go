@@ -15,7 +15,8 @@ import (
 
 // The Makefile runs the packages of SERIAL without the race detector, but for tests with
 // Concurrent in their names. That misses nothing as long as these packages start no
-// goroutines, and their tests do so only under such names.
+// goroutines, and their tests do so only under such names. Scans of package replay call
+// their inputs from goroutines, so that a package whose tests scan needs such a test too.
 func TestSerialPackagesStartNoGoroutines(t *testing.T) {
 	makefile, err := os.ReadFile("../Makefile")
 	require.NoError(t, err)
@@ -29,6 +30,7 @@ func TestSerialPackagesStartNoGoroutines(t *testing.T) {
 		require.NoError(t, err)
 		files = append(files, more...)
 	}
+	scans, concurrent := map[string]bool{}, map[string]bool{} // folders
 	seen := 0
 	for _, file := range files {
 		if !serial.MatchString("./" + filepath.Dir(strings.TrimPrefix(file, "../"))) {
@@ -38,19 +40,28 @@ func TestSerialPackagesStartNoGoroutines(t *testing.T) {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		require.NoError(t, err)
 		for _, spec := range parsed.Imports {
-			if regexp.MustCompile(`"(net/http/httptest|testing/synctest|[^/]*/replay)"`).MatchString(spec.Path.Value) {
+			if strings.HasSuffix(spec.Path.Value, `/replay"`) {
+				scans[filepath.Dir(file)] = true
+			}
+			if regexp.MustCompile(`"(net/http/httptest|testing/synctest)"`).MatchString(spec.Path.Value) {
 				require.Fail(t, "concurrent", "%s imports %s, which starts goroutines: remove its package from SERIAL in the Makefile", file, spec.Path.Value)
 			}
 		}
 		for _, d := range parsed.Decls {
 			f, ok := d.(*ast.FuncDecl)
-			test := ok && strings.HasSuffix(file, "_test.go")
-			if ok && startsGoroutine(f) && (!test || !strings.HasPrefix(f.Name.Name, "Test") || !strings.Contains(f.Name.Name, "Concurrent")) {
+			named := ok && strings.HasSuffix(file, "_test.go") && strings.HasPrefix(f.Name.Name, "Test") && strings.Contains(f.Name.Name, "Concurrent")
+			if named {
+				concurrent[filepath.Dir(file)] = true
+			}
+			if ok && startsGoroutine(f) && !named {
 				require.Fail(t, "concurrent", "%s starts a goroutine in %s: call a test Test...Concurrent..., or remove the package from SERIAL in the Makefile", file, f.Name.Name)
 			}
 		}
 	}
 	require.Greater(t, seen, 100)
+	for folder := range scans {
+		require.Contains(t, concurrent, folder, "%s scans logs in goroutines: call a test Test...Concurrent..., or remove the package from SERIAL in the Makefile", folder)
+	}
 }
 
 // startsGoroutine reports whether a function has a go statement, or calls a method Go.

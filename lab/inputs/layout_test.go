@@ -91,6 +91,15 @@ func alertsOf(t *testing.T, dir string) []string {
 }
 
 func TestLayouts(t *testing.T) {
+	testLayouts(t, "vcluster-lease", "vcluster-lease-recovers", "autoscaler-conflict", "harvester-upgrade", "clusterctl-move")
+}
+
+// A scan reads its inputs at the same time.
+func TestConcurrentReaders(t *testing.T) { testLayouts(t, "capi-aggregate") }
+
+// testLayouts requires that a scan finds the same alerts in an incident however its logs are laid out.
+func testLayouts(t *testing.T, names ...string) {
+	t.Helper()
 	layouts := map[string]func(dir string, f podFile) (path string, text []byte){
 		"must-gather": func(dir string, f podFile) (string, []byte) {
 			return filepath.Join(dir, "quay-io-sha256/namespaces", f.ns, "pods", f.pod, f.container, f.container, "logs/current.log"), f.stamped()
@@ -116,7 +125,7 @@ func TestLayouts(t *testing.T) {
 			return filepath.Join(dir, "nodes/n1/var/log/pods", f.ns+"_"+f.pod+"_"+hexID[:8], f.container, "0.log"), f.text
 		},
 	}
-	for _, incident := range []string{"vcluster-lease", "vcluster-lease-recovers", "autoscaler-conflict", "harvester-upgrade", "clusterctl-move", "capi-aggregate"} {
+	for _, incident := range names {
 		files := podFiles(t, filepath.Join(incidents, incident))
 		want := alertsOf(t, filepath.Join(incidents, incident))
 		for name, layout := range layouts {

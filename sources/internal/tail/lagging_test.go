@@ -180,6 +180,9 @@ func TestOneOfManyLogs(t *testing.T) {
 	})
 }
 
+// shortLookBack is a limit of age that passes within fewer polls than the default one.
+const shortLookBack = 2 * time.Minute
+
 // The folder of a pod that cannot be listed may hold any container. What it holds is read
 // from where it was left, and what was created meanwhile from its start, however old it is.
 func TestFolderThatCannotBeListed(t *testing.T) {
@@ -198,7 +201,7 @@ func TestFolderThatCannotBeListed(t *testing.T) {
 func testUnlistable(t *testing.T, l *lab, way func() (fault func() error, why string, repair func())) {
 	t.Helper()
 	f := &faulty{}
-	l.cfg.fault = f.fault
+	l.cfg.fault, l.cfg.LookBack = f.fault, shortLookBack
 	fault, why, repair := way()
 	var seq, other numbered
 	other.n = 1 << 20
@@ -214,7 +217,7 @@ func testUnlistable(t *testing.T, l *lab, way func() (fault func() error, why st
 	t.Cleanup(second.Close)
 	began := time.Now()
 	several(second, &seq, 1)
-	wait(time.Hour)
+	wait(4 * shortLookBack)
 	several(c, &seq, 1)
 	several(good, &other, 1)
 	wait(time.Second)
@@ -250,7 +253,7 @@ func TestLookBackOfAnUnreadableLog(t *testing.T) {
 			t.Run(fmt.Sprint(known, killed), func(t *testing.T) {
 				bubble(t, podFinder, func(t *testing.T, l *lab) {
 					f := &faulty{}
-					l.cfg.fault = f.fault
+					l.cfg.fault, l.cfg.LookBack = f.fault, shortLookBack
 					good := kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: "good"})
 					t.Cleanup(good.Close)
 					if known {
@@ -265,15 +268,15 @@ func TestLookBackOfAnUnreadableLog(t *testing.T) {
 					}
 					var seq numbered
 					several(c, &seq, 1)
-					wait(time.Hour)
+					wait(4 * shortLookBack)
 					several(c, &seq, 1)
 					if killed {
 						wait(time.Second)
 						s := l.pipe.snapshot(l.tailer)
 						l.kill()
-						wait(time.Hour)
+						wait(4 * shortLookBack)
 						l.start(&s)
-						wait(time.Hour)
+						wait(4 * shortLookBack)
 					}
 					f.clear()
 					wait(6 * time.Second)
@@ -305,14 +308,14 @@ func TestNoLogCanBeRead(t *testing.T) {
 			c.Write("stdout", "text")
 			f.set("read", c.Path(), syscall.EIO)
 		}
-		wait(time.Minute)
+		wait(10 * time.Second)
 		require.WithinDuration(t, at, l.pipe.watermarkAt(), 2*time.Second)
 		require.Contains(t, l.tailer.Status().Error, "none of the logs (67) is read, such as "+cs[0].Path()+": ")
 		f.clear()
 		for _, c := range cs[:matcher.MaxLagging+1] {
 			f.set("read", c.Path(), syscall.EIO)
 		}
-		wait(time.Minute)
+		wait(10 * time.Second)
 		require.WithinDuration(t, time.Now(), l.pipe.watermarkAt(), time.Second)
 		require.Len(t, l.pipe.lag(), 1)
 		require.WithinDuration(t, at, l.pipe.lag()[""], 2*time.Second, "any stream lags")
