@@ -57,6 +57,10 @@ $(DEMO_BIN)/alertmanager:
 test: ## run what CI runs
 	@MAKE='$(MAKE)' test/parts.sh 9 test-programs test-build test-format test-workflows test-go test-fuzz packs
 
+# Tests are compiled like the released program: both share the build cache, and so does every clone.
+test-build test-go test-fuzz test-beside: export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
+test-build test-go test-fuzz test-beside: export CGO_ENABLED := 0
+
 # Only what takes a few minutes on a new machine; `make e2e` needs more.
 test-programs:
 	GO=$(GO) test/servers/build/build.sh alertmanager amtool promtool helm kustomize podsecurity axe chromium
@@ -87,10 +91,10 @@ test-go:
 	  $(GOTEST) -p 3 ./test/chaos $$(grep -E '$(PROCESSES)' <<<"$$all" | grep -vx ./test/chaos) $$(grep -E '$(SERIAL)' <<<"$$all"); \
 	  raced="$$(grep -vE '$(PROCESSES)|$(SERIAL)' <<<"$$all")"; \
 	  say 2 "$$(wc -l <<<"$$raced")" 'with the race detector'; \
-	  $(GOTEST) -race $$raced; \
+	  CGO_ENABLED=1 $(GOTEST) -race $$raced; \
 	  concurrent="$$(git grep -l '^func Test.*Concurrent' -- '*_test.go' | sed 's|^|./|' | xargs -n1 dirname | sort -u | grep -E '$(SERIAL)')"; \
 	  say 3 "$$(wc -l <<<"$$concurrent")" 'only those named Concurrent, with the race detector'; \
-	  $(GOTEST) -race -run Concurrent $$concurrent
+	  CGO_ENABLED=1 $(GOTEST) -race -run Concurrent $$concurrent
 
 # Whole files, because a test and the path may be in different functions.
 BESIDE := /shared/|"shared"|\(corpus\b
@@ -293,7 +297,7 @@ chaos: ## run the long form of kills, rotations and hanging peers; make test run
 FUZZED = git ls-files -co --exclude-standard '*_test.go' | xargs grep -l '^func Fuzz' | xargs -n1 dirname | sort -u
 
 fuzz: ## run every fuzz target for FUZZTIME, and thousands of histories of rotated logs
-	TAIL_SEEDS=300 $(GO) test ./sources/internal/tail -timeout 60m -run 'Random|RotationModel' -args -rapid.checks=2000
+	TAIL_SEEDS=300 $(GO) test ./sources/internal/tail -timeout 60m -run 'Random|RotationModel|OneOfManyLogs' -args -rapid.checks=2000
 	$(GO) test ./episodes -run 'Model|Depend|Nothing' -args -rapid.checks=20000
 	@$(FUZZED) | GO=$(GO) xargs -n1 test/fuzz.sh $(FUZZTIME)
 

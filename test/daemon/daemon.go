@@ -31,7 +31,8 @@ const LinesRead = `crowsnest_source_lines_total{source="kubelet"}`
 // Build builds the daemon as it is released, into file binary. flags are additional
 // flags of go build.
 func Build(binary string, flags ...string) error {
-	cmd := exec.Command("go", append(append([]string{"build", "-o", binary}, flags...), "crowsnest/cmd/crowsnest")...)
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary}, flags...)
+	cmd := exec.Command("go", append(args, "crowsnest/cmd/crowsnest")...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w: %s", err, out)

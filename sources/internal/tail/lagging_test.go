@@ -114,11 +114,15 @@ func requireSame(t *testing.T, want, got []string) {
 	requireLines(t, want, got)
 }
 
-// One of 41 logs cannot be read, each in turn: the others are read as if it were not there,
+// One of 41 logs cannot be read, another one in each turn: the others are read as if it were not there,
 // only its own watermark stays, it is reported, and nothing of it is lost or read twice once
 // it can be read.
 func TestOneOfManyLogs(t *testing.T) {
 	const logs = 41
+	turns := 18 // twice in each way
+	if os.Getenv("TAIL_SEEDS") != "" {
+		turns = logs
+	}
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		f := &faulty{}
 		l.cfg.fault = f.fault
@@ -136,7 +140,7 @@ func TestOneOfManyLogs(t *testing.T) {
 		bad.n = 1 << 20
 		l.start(nil)
 		wait(3 * time.Second)
-		for i, c := range cs {
+		for i, c := range cs[:turns] {
 			kind := kinds[i%len(kinds)]
 			for _, o := range cs {
 				several(o, &all, 1)
