@@ -47,7 +47,9 @@ func (c *cluster) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasSuffix(r.URL.Path, "/subjectaccessreviews") {
 		return c.review(r)
 	}
-	var in tokenReview
+	var in struct {
+		Spec struct{ Token string }
+	}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 		return nil, err
 	}

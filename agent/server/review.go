@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -178,32 +177,9 @@ func addMissingRight(err error, right string) error {
 	return fmt.Errorf("%w; give the service account of the aggregator the right to %s", err, right)
 }
 
-// tokenReview holds the used fields of authentication.k8s.io/v1 TokenReview.
-type tokenReview struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Spec       struct {
-		Token     string   `json:"token"`
-		Audiences []string `json:"audiences"`
-	} `json:"spec"`
-	Status struct {
-		Authenticated bool     `json:"authenticated"`
-		Audiences     []string `json:"audiences"`
-		Error         string   `json:"error"`
-		User          user     `json:"user"`
-	} `json:"status"`
-}
-
-type user struct {
-	Username string              `json:"username"`
-	UID      string              `json:"uid"`
-	Groups   []string            `json:"groups"`
-	Extra    map[string][]string `json:"extra"`
-}
-
 // extraValue returns a value that the API server adds to the tokens of pods.
-func (t *tokenReview) extraValue(name string) string {
-	if all := t.Status.User.Extra["authentication.kubernetes.io/"+name]; len(all) == 1 {
+func extraValue(u *kube.User, name string) string {
+	if all := u.Extra["authentication.kubernetes.io/"+name]; len(all) == 1 {
 		return all[0]
 	}
 	return ""
@@ -211,19 +187,17 @@ func (t *tokenReview) extraValue(name string) string {
 
 // requestReview asks the API server for the owner of a token. why is set if the token is not
 // accepted. err is set if the API server did not answer.
-func (r *reviewer) requestReview(ctx context.Context, token string) (t *tokenReview, why, err error) {
-	t = &tokenReview{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"}
-	t.Spec.Token, t.Spec.Audiences = token, []string{r.cfg.Audience}
-	if err := r.client.Create(ctx, "/apis/authentication.k8s.io/v1/tokenreviews", t, t); err != nil {
-		return nil, nil, err
-	}
+func (r *reviewer) requestReview(ctx context.Context, token string) (owner *kube.User, why, err error) {
+	t, err := r.client.ReviewToken(ctx, token, r.cfg.Audience)
 	switch {
-	case !t.Status.Authenticated:
-		why = fmt.Errorf("not authorized: the API server does not accept the token for the audience %s: %s", r.cfg.Audience, cmp.Or(t.Status.Error, "it gives no reason"))
-	case !slices.Contains(t.Status.Audiences, r.cfg.Audience):
+	case err != nil:
+		return nil, nil, err
+	case !t.Authenticated:
+		why = fmt.Errorf("not authorized: the API server does not accept the token for the audience %s: %s", r.cfg.Audience, cmp.Or(t.Error, "it gives no reason"))
+	case !t.IsFor(r.cfg.Audience):
 		why = fmt.Errorf("not authorized: the token is not for the audience %s", r.cfg.Audience)
 	}
-	return t, why, nil
+	return &t.User, why, nil
 }
 
 // verifyNode returns the verdict on an agent's token, with the node for which it is valid.
@@ -231,18 +205,17 @@ func (r *reviewer) verifyNode(ctx context.Context, token string) (verdict, error
 	no := func(why error) (verdict, error) {
 		return verdict{refusal: &refusal{http.StatusUnauthorized, refusedAuth, why}}, nil
 	}
-	t, why, err := r.requestReview(ctx, token)
+	owner, why, err := r.requestReview(ctx, token)
 	switch {
 	case err != nil:
 		return verdict{}, err
 	case why != nil:
 		return no(why)
 	}
-	ns, name, _ := strings.Cut(r.cfg.ServiceAccount, "/")
-	if user := t.Status.User.Username; user != "system:serviceaccount:"+ns+":"+name {
-		return no(fmt.Errorf("not authorized: the token belongs to %s, not to service account %s", user, r.cfg.ServiceAccount))
+	if !owner.IsServiceAccount(r.cfg.ServiceAccount) {
+		return no(fmt.Errorf("not authorized: the token belongs to %s, not to service account %s", owner.Username, r.cfg.ServiceAccount))
 	}
-	node, err := r.podNode(ctx, ns, t)
+	node, err := r.podNode(ctx, owner)
 	if err != nil {
 		return verdict{}, err
 	}
@@ -254,11 +227,12 @@ func (r *reviewer) verifyNode(ctx context.Context, token string) (verdict, error
 
 // podNode returns the node of the pod to which a token is bound, or "" if there is none. The
 // node is in the token, or, if the API server is older than 1.30, in the pod.
-func (r *reviewer) podNode(ctx context.Context, ns string, t *tokenReview) (string, error) {
-	pod, uid := t.extraValue("pod-name"), t.extraValue("pod-uid")
-	if node := t.extraValue("node-name"); node != "" || pod == "" {
+func (r *reviewer) podNode(ctx context.Context, owner *kube.User) (string, error) {
+	pod, uid := extraValue(owner, "pod-name"), extraValue(owner, "pod-uid")
+	if node := extraValue(owner, "node-name"); node != "" || pod == "" {
 		return node, nil
 	}
+	ns, _, _ := strings.Cut(r.cfg.ServiceAccount, "/")
 	var p struct {
 		Metadata struct {
 			UID string `json:"uid"`
@@ -295,19 +269,19 @@ func (r *reviewer) checkOperator(ctx context.Context, token, node string) *refus
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
-	t, why, err := r.requestReview(ctx, token)
+	owner, why, err := r.requestReview(ctx, token)
 	switch {
 	case err != nil:
 		return unavailable(addMissingRight(err, "create tokenreviews.authentication.k8s.io"))
 	case why != nil:
 		return &refusal{http.StatusUnauthorized, refusedAdmin, why}
 	}
-	allowed, err := r.isAllowed(ctx, &t.Status.User, ns, node)
+	allowed, err := r.isAllowed(ctx, owner, ns, node)
 	switch {
 	case err != nil:
 		return unavailable(addMissingRight(err, "create subjectaccessreviews.authorization.k8s.io"))
 	case !allowed:
-		return &refusal{http.StatusForbidden, refusedAdmin, fmt.Errorf("%s may not %s %s.%s %q in namespace %s; bind a Role with that right to it", t.Status.User.Username, operatorVerb, operatorResource, operatorGroup, node, ns)}
+		return &refusal{http.StatusForbidden, refusedAdmin, fmt.Errorf("%s may not %s %s.%s %q in namespace %s; bind a Role with that right to it", owner.Username, operatorVerb, operatorResource, operatorGroup, node, ns)}
 	}
 	return nil
 }
@@ -336,7 +310,7 @@ type accessReview struct {
 }
 
 // isAllowed asks the API server whether a user may make the aggregator forget a node.
-func (r *reviewer) isAllowed(ctx context.Context, who *user, ns, node string) (bool, error) {
+func (r *reviewer) isAllowed(ctx context.Context, who *kube.User, ns, node string) (bool, error) {
 	a := accessReview{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"}
 	a.Spec.User, a.Spec.UID, a.Spec.Groups, a.Spec.Extra = who.Username, who.UID, who.Groups, who.Extra
 	on := &a.Spec.Resource

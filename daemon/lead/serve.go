@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -158,32 +157,16 @@ func (g *guard) reviewToken(ctx context.Context, token string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewWithin)
 	defer cancel()
-	var t struct {
-		APIVersion string `json:"apiVersion"`
-		Kind       string `json:"kind"`
-		Spec       struct {
-			Token     string   `json:"token"`
-			Audiences []string `json:"audiences"`
-		} `json:"spec"`
-		Status struct {
-			Authenticated bool     `json:"authenticated"`
-			Audiences     []string `json:"audiences"`
-			User          struct {
-				Username string `json:"username"`
-			} `json:"user"`
-		} `json:"status"`
-	}
-	t.APIVersion, t.Kind = "authentication.k8s.io/v1", "TokenReview"
-	t.Spec.Token, t.Spec.Audiences = token, []string{g.cfg.TokenReview.Audience}
-	if err := g.api.Create(ctx, "/apis/authentication.k8s.io/v1/tokenreviews", &t, &t); err != nil {
+	want := g.cfg.TokenReview
+	t, err := g.api.ReviewToken(ctx, token, want.Audience)
+	if err != nil {
 		if known {
 			return nil
 		}
 		return fmt.Errorf("the standby cannot be authenticated: %w", err)
 	}
-	ns, name, _ := strings.Cut(g.cfg.TokenReview.ServiceAccount, "/")
-	if !t.Status.Authenticated || !slices.Contains(t.Status.Audiences, g.cfg.TokenReview.Audience) || t.Status.User.Username != "system:serviceaccount:"+ns+":"+name {
-		return fmt.Errorf("not authorized: the standby must present a token of service account %s for the audience %s", g.cfg.TokenReview.ServiceAccount, g.cfg.TokenReview.Audience)
+	if !t.IsFor(want.Audience) || !t.User.IsServiceAccount(want.ServiceAccount) {
+		return fmt.Errorf("not authorized: the standby must present a token of service account %s for the audience %s", want.ServiceAccount, want.Audience)
 	}
 	g.mu.Lock()
 	g.good, g.at = sum, time.Now()
