@@ -126,20 +126,29 @@ func (b *builder) checkRequires(d *Document) {
 	}
 }
 
+// checkNames reports rules whose name is in use. A document of a namespace with such a rule is refused as a whole, so its
+// other names stay free for the documents after it.
 func (b *builder) checkNames() {
 	first := map[string]*packRule{}
-	for _, r := range b.rules {
-		name := foldName(r.alert)
-		other := first[name]
-		if name == "" || other == nil {
-			first[name] = r
-			continue
+	for rest := b.rules; len(rest) > 0; {
+		d := rest[0].doc
+		own := rest[:len(d.rules)]
+		rest = rest[len(d.rules):]
+		clash := false
+		for _, r := range own {
+			if other := first[foldName(r.alert)]; r.alert != "" && other != nil {
+				clash, r.duplicate = true, true
+				b.problems = append(b.problems, other.writtenForm().duplicateProblem(r.writtenForm()))
+			}
 		}
-		if other.doc == r.doc {
-			continue
+		for _, r := range own {
+			switch name := foldName(r.alert); {
+			case clash && d.namespace != "":
+				r.duplicate = true
+			case first[name] == nil:
+				first[name] = r
+			}
 		}
-		r.duplicate = true
-		b.problems = append(b.problems, other.writtenForm().duplicateProblem(r.writtenForm()))
 	}
 }
 

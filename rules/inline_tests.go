@@ -191,7 +191,7 @@ func (b *builder) checkTests() {
 			continue
 		}
 		if owner != "" {
-			allowed, who = maxOwnedTestTime, "all packs of namespace "+owner
+			allowed, who = MaxOwnedTestTime, "all packs of namespace "+owner
 		}
 		for i := range r.rule.Tests {
 			total[owner] += testTime(r.rule, &r.rule.Tests[i])

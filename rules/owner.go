@@ -20,11 +20,12 @@ import (
 const (
 	maxOwnedInstructions = maxInstructions / 10
 	maxOwnedClasses      = maxClasses / 10
-	maxOwnedTestTime     = 2 * time.Second
 	// MaxOwnedRules is the maximum number of rules in the packs of one namespace together.
 	MaxOwnedRules = 100
 	// MaxOwnedLineTime is the maximum of the sum of Rule.MaxLineTime over the rules of one namespace.
 	MaxOwnedLineTime = 20 * maxLineCost
+	// MaxOwnedTestTime is the maximum of the sum of TestTime over the packs of one namespace.
+	MaxOwnedTestTime = 2 * time.Second
 	// MaxOwnedBytes is the maximum size of the packs of one namespace together, and MaxOwnedFiles their maximum number.
 	MaxOwnedBytes = 256 << 10
 	MaxOwnedFiles = 20
@@ -50,12 +51,21 @@ func ownedPackName(namespace, pack string) string {
 // RuleCount returns the number of rules in the file.
 func (d *Document) RuleCount() int { return len(d.rules) }
 
-// MaxLineTime returns the sum of Rule.MaxLineTime over the valid rules of the file.
-func (d *Document) MaxLineTime() (sum time.Duration) {
+// Rules returns the valid rules of the file, before overrides are applied. The caller must not change them.
+func (d *Document) Rules() []*Rule {
+	var out []*Rule
 	for _, r := range d.rules {
 		if r.rule != nil {
-			sum += r.rule.MaxLineTime()
+			out = append(out, r.rule)
 		}
+	}
+	return out
+}
+
+// MaxLineTime returns the sum of Rule.MaxLineTime over the valid rules of the file.
+func (d *Document) MaxLineTime() (sum time.Duration) {
+	for _, r := range d.Rules() {
+		sum += r.MaxLineTime()
 	}
 	return sum
 }

@@ -26,6 +26,8 @@ type Loader struct {
 	// owned are the files of namespaces, and refused the reasons why some of them were refused, by name of the file.
 	owned   []rules.File
 	refused map[string]refusal
+	// passed holds the hashes of files of namespaces whose tests have passed, by name of the file.
+	passed map[string]string
 }
 
 type activeFile struct {
@@ -37,7 +39,7 @@ type activeFile struct {
 
 // New returns a Loader that has not loaded anything.
 func New() *Loader {
-	return &Loader{good: map[string]activeFile{}, tested: map[string]bool{}, refused: map[string]refusal{}}
+	return &Loader{good: map[string]activeFile{}, tested: map[string]bool{}, refused: map[string]refusal{}, passed: map[string]string{}}
 }
 
 func (l *Loader) parse(cfg *config.Config) ([]*rules.Document, rules.Problems) {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"crowsnest/daemon/config"
 	"crowsnest/rules"
@@ -47,29 +48,17 @@ func (l *Loader) addOwned(cfg *config.Config, docs []*rules.Document, out *Loade
 		return docs, nil
 	}
 	o := &ownedLoad{Loader: l, broken: map[string]*web.BrokenPack{}}
-	o.parseFiles()
-	for {
+	if err := o.parseFiles(cfg); err != nil {
+		return nil, err
+	}
+	for out.Set = nil; out.Set == nil; {
 		for !o.limitDocuments() {
 		}
 		set, found := buildConfigured(cfg, slices.Concat(docs, o.docs))
-		errs := found.Errors()
-		if len(errs) == 0 {
-			errs = forgedLabels(cfg, set)
+		if errs := found.Errors(); len(errs) > 0 && !o.refuseFaulty(errs) {
+			return nil, fmt.Errorf("load rules:\n%w", errs)
 		}
-		if len(errs) > 0 {
-			if !o.refuseFaulty(errs) {
-				return nil, fmt.Errorf("load rules:\n%w", errs)
-			}
-			continue
-		}
-		passed, err := o.testPacks(set)
-		if err != nil {
-			return nil, err
-		}
-		if passed {
-			out.Set = set
-			break
-		}
+		out.Set = set
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.broken)) {
 		b := o.broken[name]
@@ -77,11 +66,14 @@ func (l *Loader) addOwned(cfg *config.Config, docs []*rules.Document, out *Loade
 		out.Broken = append(out.Broken, *b)
 	}
 	maps.DeleteFunc(l.refused, func(name string, _ refusal) bool { return o.broken[name] == nil })
+	maps.DeleteFunc(l.passed, func(name, _ string) bool {
+		return !slices.ContainsFunc(l.owned, func(f rules.File) bool { return f.Name == name })
+	})
 	return slices.Concat(docs, o.docs), nil
 }
 
 // forgedLabels reports the rules of namespaces that set a label that only the stream or the configuration may set.
-func forgedLabels(cfg *config.Config, set *rules.Set) (out rules.Problems) {
+func forgedLabels(cfg *config.Config, d *rules.Document) (out rules.Problems) {
 	names := map[string]bool{}
 	for _, name := range cfg.Global.Identity {
 		names[name] = true
@@ -91,9 +83,9 @@ func forgedLabels(cfg *config.Config, set *rules.Set) (out rules.Problems) {
 			names[name] = true
 		}
 	}
-	for _, r := range set.Rules {
+	for _, r := range d.Rules() {
 		for _, name := range slices.Sorted(maps.Keys(names)) {
-			if r.Namespace != "" && setsLabel(r, name) {
+			if setsLabel(r, name) {
 				out = append(out, rules.Problem{File: r.File, Line: r.Line, Column: 1, Check: "owner",
 					Message: fmt.Sprintf("rule %s sets the label `%s`, which identifies where alerts of crowsnest come from", r.Alert, name), Fix: "use another name"})
 			}
@@ -112,11 +104,12 @@ func setsLabel(r *rules.Rule, name string) bool {
 		slices.ContainsFunc(r.Labels, func(l rules.NamedTemplate) bool { return l.Name == name })
 }
 
-// parseFiles parses the files within the limits of their namespaces. Active versions come first.
-func (o *ownedLoad) parseFiles() {
+// parseFiles parses the files within the limits of their namespaces, and refuses files that are faulty by themselves.
+// Active versions come first.
+func (o *ownedLoad) parseFiles(cfg *config.Config) error {
 	files := slices.Clone(o.owned)
 	hashes := map[string]string{}
-	size, count := map[string]int{}, map[string]int{}
+	size, count, tests := map[string]int{}, map[string]int{}, map[string]time.Duration{}
 	for _, f := range files {
 		sum := sha256.Sum256(f.Data)
 		hashes[f.Name] = hex.EncodeToString(sum[:])
@@ -153,11 +146,43 @@ func (o *ownedLoad) parseFiles() {
 			o.refuseVersion(f, sha, errs.Error())
 			continue
 		}
+		if errs := forgedLabels(cfg, d); len(errs) > 0 {
+			o.refuse(f, sha, errs.Error())
+			continue
+		}
+		if tests[f.Namespace] += rules.TestTime(d.Rules()); tests[f.Namespace] > rules.MaxOwnedTestTime {
+			o.refuse(f, sha, limitProblem(f, fmt.Sprintf("with this file, the inline tests of namespace %s may take more than %s of CPU time", f.Namespace, rules.MaxOwnedTestTime)))
+			continue
+		}
+		failed, err := o.runTests(d)
+		switch {
+		case err != nil:
+			return err
+		case failed != "":
+			o.refuseVersion(f, sha, failed)
+			continue
+		}
 		count[f.Namespace]++
 		size[f.Namespace] += len(f.Data)
 		o.docs = append(o.docs, d)
 		o.texts[d.SHA256()] = f.Data
 	}
+	return nil
+}
+
+// runTests runs the tests of a new version of a file, and describes those that fail. Rules of other files do not change
+// the result.
+func (o *ownedLoad) runTests(d *rules.Document) (failed string, err error) {
+	if o.passed[d.File()] == d.SHA256() || o.isInForce(d) {
+		return "", nil
+	}
+	if failed, err = failedTests(d.Rules()); err != nil {
+		return "", fmt.Errorf("test pack %s: %w", d.Pack(), err)
+	}
+	if failed == "" {
+		o.passed[d.File()] = d.SHA256()
+	}
+	return failed, nil
 }
 
 // limitDocuments refuses files with which a namespace has too many or too large files, or too many or too costly rules.
@@ -255,46 +280,27 @@ func (o *ownedLoad) refuseDocument(d *rules.Document, why string) {
 	o.refuse(o.file(d), d.SHA256(), why)
 }
 
-// refuseFaulty refuses the documents that have the problems. It returns false if there is no document to refuse.
+// refuseFaulty refuses the documents that have the problems. It returns false if there is no document to refuse. A name
+// that is in use counts only if there are no other problems, because the document with that name may have one.
 func (o *ownedLoad) refuseFaulty(problems rules.Problems) bool {
-	faulty := map[*rules.Document]rules.Problems{}
-	for _, d := range o.docs {
-		for _, p := range problems {
-			if p.File == d.File() {
-				faulty[d] = append(faulty[d], p)
-			}
-		}
+	isTaken := func(p rules.Problem) bool { return p.Check == "duplicate-alert" }
+	if others := slices.DeleteFunc(slices.Clone(problems), isTaken); len(others) > 0 {
+		problems = others
 	}
-	if len(faulty) == 0 && len(o.docs) > 0 {
-		faulty[o.docs[len(o.docs)-1]] = problems
+	faulty := map[string]rules.Problems{}
+	for _, p := range problems {
+		faulty[p.File] = append(faulty[p.File], p)
 	}
+	refused := false
 	for _, d := range slices.Clone(o.docs) {
-		if own := faulty[d]; own != nil {
+		if own := faulty[d.File()]; own != nil {
+			refused = true
 			o.refuseDocument(d, own.Error())
 		}
 	}
-	return len(faulty) > 0
-}
-
-// testPacks runs the tests of new packs and refuses the packs whose tests fail. It returns whether all tests passed.
-func (o *ownedLoad) testPacks(set *rules.Set) (bool, error) {
-	passed := true
-	for _, d := range slices.Clone(o.docs) {
-		i := slices.IndexFunc(set.Packs, func(p *rules.Pack) bool { return p.File == d.File() })
-		if o.tested[d.SHA256()] || i < 0 {
-			continue
-		}
-		failed, err := failedTests(set.Packs[i].Rules)
-		if err != nil {
-			return false, fmt.Errorf("test pack %s: %w", d.Pack(), err)
-		}
-		if failed == "" {
-			o.tested[d.SHA256()] = true
-			continue
-		}
-		passed = false
-		o.refused[d.File()] = refusal{d.SHA256(), failed}
-		o.refuseDocument(d, failed)
+	if !refused && len(o.docs) > 0 {
+		refused = true
+		o.refuseDocument(o.docs[len(o.docs)-1], problems.Error())
 	}
-	return passed, nil
+	return refused
 }

@@ -240,3 +240,90 @@ func TestOwnedAlertsHaveTheirNamespace(t *testing.T) {
 		require.Empty(t, out.Broken, "%s", test.rule)
 	}
 }
+
+// A file whose name is taken by a refused file is active, however long the chain of such names is.
+func TestOwnedNamesOfRefusedFiles(t *testing.T) {
+	cfg := config.Default()
+	cfg.Rules = config.RulesConfig{AllowEmpty: true}
+	load := func(files []rules.File) Loaded {
+		l := New()
+		l.SetOwned(files)
+		out, err := l.Reload(cfg)
+		require.NoError(t, err)
+		return out
+	}
+	pack := func(keys string, names ...string) string {
+		text := "pack: {name: p}\nrules:\n"
+		for _, name := range names {
+			text += "- alert: " + name + "\n  from: '{container=\"c\"}'\n  match: text of " + name + "\n  severity: info\n" + keys
+		}
+		return text
+	}
+	fails := "  tests:\n  - {name: fires, stream: {container: c}, input: [{at: 0s, line: other text}], expect: [{at: 1m, firing: [{namespace: a}]}]}\n"
+	for what, faulty := range map[string]string{
+		"not YAML": "half writ", "failed test": pack(fails, "X"), "forged label": pack("  labels: {cluster: b}\n", "X"),
+		"no shared label": pack("  by: [pod]\n  symptom_of: [{alert: Y}]\n", "X") + strings.TrimPrefix(pack("  by: [object]\n", "Y"), "pack: {name: p}\nrules:\n"),
+	} {
+		out := load([]rules.File{ownedFile("a", "p.yaml", faulty), ownedFile("b", "p.yaml", pack("", "X"))})
+		require.Equal(t, []string{"a/rules/p.yaml"}, brokenOf(out), what)
+	}
+
+	var chain []rules.File
+	for i := range 800 {
+		chain = append(chain, ownedFile(fmt.Sprintf("n%02d", i%40), fmt.Sprintf("%03d.yaml", i), pack("", fmt.Sprintf("Link%d", i), fmt.Sprintf("Link%d", i+1))))
+	}
+	require.Len(t, load(chain).Broken, 400)
+
+	rapid.Check(t, func(t *rapid.T) {
+		drawn := rapid.SliceOfN(rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"A", "b", "B", "C", "D", "E", "F"}), 1, 3, strings.ToLower), 1, 12).Draw(t, "names")
+		isFaulty := rapid.SliceOfN(rapid.Bool(), len(drawn), len(drawn)).Draw(t, "is faulty")
+		var files []rules.File
+		var want []string
+		taken := map[string]bool{}
+		for i, names := range drawn {
+			f := ownedFile(fmt.Sprintf("n%02d", i), "p.yaml", pack("", names...))
+			clash := isFaulty[i] || slices.ContainsFunc(names, func(n string) bool { return taken[strings.ToLower(n)] })
+			if isFaulty[i] {
+				f.Data = []byte(pack(fails, names...))
+			}
+			if files = append(files, f); clash {
+				want = append(want, strings.TrimPrefix(f.Name, rules.OwnedPrefix))
+				continue
+			}
+			for _, n := range names {
+				taken[strings.ToLower(n)] = true
+			}
+		}
+		require.Equal(t, want, brokenOf(load(files)))
+	})
+}
+
+// The tests of a refused file run once, and only within the time of its namespace.
+func TestOwnedTestsRunOnce(t *testing.T) {
+	cfg := config.Default()
+	cfg.Rules = config.RulesConfig{AllowEmpty: true}
+	pack := func(alert string, tests int) string {
+		test := "  - {name: fires, stream: {container: c}, input: [{at: 0s, repeat: 100000, line: text of a}], expect: [{at: 1m, firing: [{}]}]}\n"
+		if tests == 1 {
+			test = strings.Replace(test, "repeat: 100000, ", "", 1)
+		}
+		return "pack: {name: p}\nrules:\n- alert: " + alert + "\n  from: '{container=\"c\"}'\n  match: text of a\n  severity: info\n  tests:\n" + strings.Repeat(test, tests)
+	}
+	l := New()
+	files := []rules.File{ownedFile("a", "p.yaml", pack("X", 1)), ownedFile("b", "p.yaml", pack("X", 1)), ownedFile("c", "1.yaml", pack("C1", 1)), ownedFile("c", "2.yaml", pack("C2", 5))}
+	for range 2 {
+		l.SetOwned(files)
+		out, err := l.Reload(cfg)
+		require.NoError(t, err)
+		require.Equal(t, []string{"b/rules/p.yaml", "c/rules/2.yaml"}, brokenOf(out))
+		require.Contains(t, out.Broken[1].Error, "inline tests of namespace c may take more than 2s")
+		require.Len(t, l.passed, 3)
+	}
+	l.SetOwned(nil)
+	_, err := l.Reload(cfg)
+	require.NoError(t, err)
+	l.SetOwned(files[:1])
+	_, err = l.Reload(cfg)
+	require.NoError(t, err)
+	require.Len(t, l.passed, 1)
+}
