@@ -333,16 +333,15 @@ func (s *Server) ruleGroups() []Group {
 	for _, st := range s.view.Stats().Rules {
 		status[st.Rule.Alert] = st
 	}
-	broken := map[string]string{}
+	broken := map[string]string{} // by file
 	for _, b := range loaded.Broken {
-		broken[b.Pack] = b.Error
+		broken[b.File] = b.Error
 	}
 	out := []Group{}
 	symptoms := causesBySymptom(loaded.Set)
 	covered := newCoverage(loaded.Set, s.view.Sources(), s.opt.Now())
 	for _, p := range loaded.Set.Packs {
-		g := Group{Name: p.Name, File: p.File, Version: p.Version, SHA256: p.SHA256, Broken: broken[p.Name], Rules: []Rule{}}
-		delete(broken, p.Name)
+		g := Group{Name: p.Name, File: p.File, Version: p.Version, SHA256: p.SHA256, Broken: broken[p.File], Rules: []Rule{}}
 		for _, r := range p.Rules {
 			rule := toRule(r, status[r.Alert], loaded, covered)
 			rule.Causing = symptoms[r.Alert]
@@ -354,8 +353,8 @@ func (s *Server) ruleGroups() []Group {
 		out = append(out, g)
 	}
 	for _, b := range loaded.Broken {
-		if _, ok := broken[b.Pack]; ok { // a broken pack without a last valid version
-			out = append(out, Group{Name: b.Pack, Broken: b.Error, Rules: []Rule{}})
+		if !slices.ContainsFunc(loaded.Set.Packs, func(p *rules.Pack) bool { return p.File == b.File }) { // there is no last valid version
+			out = append(out, Group{Name: b.Pack, File: b.File, Broken: b.Error, Rules: []Rule{}})
 		}
 	}
 	return out

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,7 +78,7 @@ func exampleView() View {
 				Set: set, LastLines: map[string]time.Time{"LeaseLost": now}, Cost: map[string]time.Duration{"LeaseLost": 1250 * time.Millisecond},
 				Evaluations: map[string]int64{"LeaseLost": 4321},
 				Running:     map[string][]string{"kubelet": {"v1.35.1", "v1.37.1-" + hostile}, "etcd": {hostile}},
-				Broken:      []BrokenPack{{Pack: "demo", Error: "demo.yaml:1: " + hostile}, {Pack: "gone.yaml", Error: "broken"}},
+				Broken:      []BrokenPack{{Pack: "demo", File: "demo.yaml", Error: "demo.yaml:1: " + hostile}, {Pack: "gone.yaml", File: "gone.yaml", Error: "broken"}},
 			}
 		},
 		Sources: func() []Source {
@@ -204,6 +205,27 @@ func TestEmptyPages(t *testing.T) {
 	w := request(s, "GET", "/-/ready")
 	require.Equal(t, 503, w.Code)
 	require.Contains(t, w.Body.String(), "- no rules are loaded")
+}
+
+// The reason why a file was refused is shown at the pack of this file, even if two files have packs of one name.
+func TestBrokenPackOfAFile(t *testing.T) {
+	view := exampleView()
+	rulesOf := view.Rules
+	view.Rules = func() Rules {
+		r := rulesOf()
+		set := *r.Set
+		set.Packs = append(slices.Clone(set.Packs), &rules.Pack{Name: "demo", File: "second.yaml"})
+		r.Set, r.Broken = &set, []BrokenPack{{Pack: "demo", File: "second.yaml", Error: "second"}, {Pack: "demo", File: "third.yaml", Error: "third", Missing: true}}
+		return r
+	}
+	var answer struct{ Data Groups }
+	require.NoError(t, json.Unmarshal(request(newTestServer(t, view, Options{}), "GET", "/api/v1/rules").Body.Bytes(), &answer))
+	broken := map[string]string{}
+	for _, g := range answer.Data.Groups {
+		require.Equal(t, "demo", g.Name)
+		broken[g.File] = g.Broken
+	}
+	require.Equal(t, map[string]string{"demo.yaml": "", "second.yaml": "second", "third.yaml": "third"}, broken)
 }
 
 func TestStatic(t *testing.T) {

@@ -124,7 +124,7 @@ func (l *Loader) Reload(cfg *config.Config) (Loaded, error) {
 	}
 	var out Loaded
 	refuse := func(d *rules.Document, why string) {
-		out.Broken = append(out.Broken, web.BrokenPack{Pack: l.packName(d), Error: why, Missing: l.good[d.File()].sha == ""})
+		out.Broken = append(out.Broken, web.BrokenPack{Pack: l.packName(d), Error: why, Missing: l.good[d.File()].sha == "", File: d.File()})
 		docs = l.replaceWithLastGood(docs, d)
 	}
 	for _, d := range slices.Clone(docs) {
