@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -32,7 +33,13 @@ func (d *Daemon) newConfigMaps(cfg *configmaps.Settings) *configmaps.Watcher {
 	if cfg == nil {
 		return nil
 	}
-	return configmaps.New(*cfg, configmaps.Options{Now: d.now, WritesEvents: d.pair.isLeading})
+	return configmaps.New(*cfg, configmaps.Options{Now: d.now, WritesEvents: d.pair.isLeading, Cluster: d.ownedCluster()})
+}
+
+// ownedCluster returns the cluster of the ConfigMaps. A receiver adds the external label to alerts from streams without
+// the label cluster, so every alert of a rule of these ConfigMaps has the cluster that the rule is bound to.
+func (d *Daemon) ownedCluster() string {
+	return cmp.Or(d.opt.Cfg.Rules.ConfigMaps.Cluster, d.opt.Cfg.Global.ExternalLabels["cluster"])
 }
 
 // usesOwnedRules reports whether this process has rule files of namespaces.
@@ -43,7 +50,10 @@ func (d *Daemon) usesOwnedRules() bool {
 // keptFiles returns the rule files of the last run that may be used now. Those of namespaces have passed their tests.
 func (d *Daemon) keptFiles(files []rules.File) (out []rules.File) {
 	for _, f := range files {
-		if f.WithoutTests = f.Namespace != ""; f.Namespace == "" || d.usesOwnedRules() {
+		if f.WithoutTests = f.Namespace != ""; f.WithoutTests && d.configMaps != nil {
+			f.Cluster = d.ownedCluster()
+		}
+		if f.Namespace == "" || d.usesOwnedRules() {
 			out = append(out, f)
 		}
 	}

@@ -45,7 +45,7 @@ func compileSafely(f form) (r *Rule, problems Problems) {
 
 // compileRule compiles a rule. The rule is usable if the problems contain no error.
 func compileRule(f form) (*Rule, Problems) {
-	c := &compiler{form: f, matcherCompiler: matcherCompiler{report{alert: f.Alert}, f.namespace}, rule: &Rule{
+	c := &compiler{form: f, matcherCompiler: matcherCompiler{report{alert: f.Alert}, f.namespace, f.cluster}, rule: &Rule{
 		Alert: f.Alert, Pack: f.pack, File: f.file, Line: f.at.Line, Namespace: f.namespace,
 		Sequence: f.Keys.Has("sequence"), Count: f.Count, Within: f.Within, Distinct: f.Distinct, By: f.By,
 		For: f.For, Silent: f.Silent, KeepFiringFor: f.KeepFiringFor, Expire: f.Expire, Limit: f.Limit,

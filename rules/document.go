@@ -21,6 +21,7 @@ type Document struct {
 	file      string
 	sha       string
 	namespace string // owner of the file; empty for a file of the operator
+	cluster   string // File.Cluster
 	start     strictyaml.Pos
 	pack      *PackFile
 	overrides *OverridesFile
@@ -85,7 +86,7 @@ func Parse(f File) (*Document, Problems) {
 		return parseCompiled(f), nil
 	}
 	sum := sha256.Sum256(f.Data)
-	d := &Document{file: f.Name, sha: hex.EncodeToString(sum[:]), namespace: f.Namespace}
+	d := &Document{file: f.Name, sha: hex.EncodeToString(sum[:]), namespace: f.Namespace, cluster: f.Cluster}
 	doc, problems := strictyaml.Parse(f.Name, f.Data, strictyaml.Options{MaxBytes: rulefiles.MaxBytes})
 	d.problems = problems
 	switch {
@@ -127,7 +128,7 @@ func (d *Document) parsePack(doc *strictyaml.Document, file File) {
 		}
 		f.next, f.shares = next[i], f.Keys.Pos.Line == line || f.Keys.Pos.Line == next[i].Line
 		line = f.Keys.Pos.Line
-		f.released, f.namespace, f.pack = file.Released, file.Namespace, ownedPackName(file.Namespace, f.pack)
+		f.released, f.namespace, f.cluster, f.pack = file.Released, file.Namespace, file.Cluster, ownedPackName(file.Namespace, f.pack)
 		if file.WithoutTests {
 			p.Rules[i].Tests, f.Tests = nil, nil
 			delete(f.origin, "tests")

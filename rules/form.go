@@ -20,6 +20,7 @@ type form struct {
 	shares     bool           // whether another rule is on the first line of this rule
 	pack, file string
 	namespace  string // owner of the file; empty for a file of the operator
+	cluster    string // File.Cluster
 	// labelKeys and annotationKeys hold the mapping that contains each label and annotation, by name. The mapping can
 	// be in the rule, in the defaults or in an override.
 	labelKeys, annotationKeys map[string]*strictyaml.Keys

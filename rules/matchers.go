@@ -15,6 +15,7 @@ import (
 type matcherCompiler struct {
 	report
 	namespace string // only namespace whose streams a selector may select; empty means all
+	cluster   string // cluster of namespace; empty means that it is not known
 }
 
 // compileSelector compiles the selector of a `from`. name is the name of the selector in messages. ok is false if the

@@ -12,8 +12,8 @@ import (
 	"crowsnest/rules/selector"
 )
 
-// A pack with an owner (File.Namespace) comes from somebody who may change only one namespace. Its rules read only
-// streams of that namespace, and their alerts always have the label `namespace` with that name. The file cannot change
+// A pack with an owner (File.Namespace) comes from somebody who may change only one namespace of a cluster. Its rules
+// read only streams of that namespace, and their alerts always have the label `namespace` with that name. The file cannot change
 // other rules, and has a fraction of the limits of a file of the operator.
 
 // Limits of the packs of one namespace.
@@ -37,6 +37,9 @@ var ownedName = lazyre.New(`^[A-Za-z0-9_-]+$`)
 
 // OwnedPrefix is the prefix in the names of files with an owner, as in configmap:team-a/rules/web.yaml.
 const OwnedPrefix = "configmap:"
+
+// Cluster returns the cluster of the namespace that owns the file, or "" if it is not known.
+func (d *Document) Cluster() string { return d.cluster }
 
 // Namespace returns the namespace that owns the file, or "" for a file of the operator.
 func (d *Document) Namespace() string { return d.namespace }
@@ -75,8 +78,9 @@ func (d *Document) refuseOwnedOverrides(at strictyaml.Pos) {
 	d.addError(at, "owner", fmt.Sprintf("a file of namespace %s cannot have overrides: they change rules of others", d.namespace), "write the file as a pack with rules of your own")
 }
 
-// bindSelector restricts a selector to the owner's namespace. It reports a condition on the namespace that is not an
-// equality with the owner's namespace.
+// bindSelector restricts a selector to the owner's namespace, and to the owner's cluster if it is known. A stream without
+// the label cluster is of that cluster. bindSelector reports a condition on the namespace that is not an equality with the
+// owner's namespace, and a condition that only streams of other clusters satisfy.
 func (c *matcherCompiler) bindSelector(s Selector, at strictyaml.Pos, name string) (_ Selector, ok bool) {
 	own := ""
 	for _, m := range s.Matchers() {
@@ -93,7 +97,21 @@ func (c *matcherCompiler) bindSelector(s Selector, at strictyaml.Pos, name strin
 	if own == "" {
 		s = s.WithEqual("namespace", c.namespace)
 	}
-	return s, true
+	if c.cluster == "" {
+		return s, true
+	}
+	for _, m := range s.Matchers() {
+		if m.Name == "cluster" && !m.Matches(c.cluster) && !m.Matches("") {
+			c.addError(at, "owner", fmt.Sprintf("%s has %s, but a pack of namespace %s reads only streams of cluster %s", name, m, c.namespace, c.cluster),
+				"remove the condition")
+			return s, false
+		}
+	}
+	s, err := s.WithEqualOrAbsent("cluster", c.cluster)
+	if err != nil {
+		c.addError(at, "owner", fmt.Sprintf("%s cannot be restricted to cluster %s: %v", name, c.cluster, err), "ask the operator to shorten the name of the cluster")
+	}
+	return s, err == nil
 }
 
 // checkOwner reports what a rule of an owner must not state. It runs after the parts of the rule were compiled.

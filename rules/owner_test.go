@@ -127,6 +127,39 @@ func TestOwnedRuleReadsOnlyItsNamespace(t *testing.T) {
 }
 
 // Files of a namespace do not change the rules of the operator, and overrides do not change rules of a namespace.
+// A rule reads no stream of another cluster, whatever its selectors are.
+func TestOwnedRuleReadsOnlyItsCluster(t *testing.T) {
+	const cluster = `prod.1|x"`
+	parse := func(from, clear string) (*Rule, Problems) {
+		f := ownedFile("team-a", fmt.Sprintf("alert: A\nfrom: '%s'\nmatch: text of the line\nclear: {contains: it is back, from: '%s'}\nseverity: warning", from, clear))
+		f.Cluster = cluster
+		d, ps := Parse(f)
+		if len(ps.Errors()) > 0 {
+			return nil, ps.Errors()
+		}
+		set, ps := Build([]*Document{d}, Options{})
+		require.Empty(t, ps.Errors())
+		return set.Rule("A"), nil
+	}
+	for _, from := range []string{`{container="c"}`, `{container="c", cluster=~".*"}`, `{container="c", cluster!="other"}`, `{namespace="team-a"}`, `{container="c", cluster=~".*|other"}`} {
+		r, ps := parse(from, from)
+		require.Empty(t, ps)
+		for other, want := range map[string]bool{cluster: true, "": true, "other": false, "prod-1": false, "prod.1": false, "x": false, cluster + "x": false} {
+			labels := map[string]string{"namespace": "team-a", "container": "c", "cluster": other}
+			require.Equal(t, want, r.Applies(labels, false), "%s %q", from, other)
+			require.Equal(t, want, r.Clear.From.Matches(labels, false), "%s %q", from, other)
+			require.Equal(t, want, r.From.MaySelect(labels, []string{"pod"}), "%s %q", from, other)
+		}
+	}
+	for _, refused := range []string{`{container="c", cluster="other"}`, `{cluster=~"prod.1|other|x.", container="c"}`} {
+		_, ps := parse(refused, `{container="c"}`)
+		require.Len(t, ps, 1, refused)
+		require.Contains(t, ps[0].Message, "reads only streams of cluster "+cluster)
+		_, ps = parse(`{container="c"}`, refused)
+		require.Len(t, ps, 1, refused)
+	}
+}
+
 func TestOwnedPackChangesNoOtherRule(t *testing.T) {
 	base := "pack: {name: base}\nrules:\n- {alert: Base, from: '{container=\"c\"}', match: base text, severity: critical, by: [pod], symptom_of: [{alert: Planted, same: []}]}\n"
 	overrides := "overrides:\n- {rule: \"*\", set: {severity: info, from: '{container=\"all\"}'}}\n"

@@ -11,11 +11,15 @@ import (
 // Settings selects the ConfigMaps.
 type Settings struct {
 	// Selector is the label selector of the ConfigMaps with rule packs, in all namespaces, such
-	// as "crowsnest.io/rules=true". A pack may only read the streams of its own namespace.
+	// as "crowsnest.io/rules=true".
 	Selector string `yaml:"selector" bounds:"0,4096"`
 	// Kubeconfig is the path of a file. The default is the service account of the pod that this
 	// program runs in.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
+
+	// Cluster is the cluster of the ConfigMaps. A pack reads only its streams, and streams without
+	// the label cluster. Default: cluster of global.external_labels.
+	Cluster string `yaml:"cluster" bounds:"0,256"`
 
 	Keys strictyaml.Keys `yaml:"-"`
 }

@@ -37,6 +37,8 @@ const (
 type Options struct {
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
+	// Cluster is the name of the cluster of the ConfigMaps. Empty means that it is not known.
+	Cluster string
 	// Transport replaces the network in tests.
 	Transport http.RoundTripper
 	// WritesEvents reports whether this process may write Events now.
@@ -178,7 +180,7 @@ func (w *Watcher) Files() (version uint64, files []rules.File) {
 	})
 	for _, c := range all {
 		for _, f := range c.current.files {
-			f.Unread = c.current.unread
+			f.Unread, f.Cluster = c.current.unread, w.opt.Cluster
 			files = append(files, f)
 		}
 	}

@@ -35,6 +35,7 @@ type activeFile struct {
 	sha       string
 	text      []byte // content of the file; nil for a shipped file, which does not change
 	namespace string // owner of the file; "" for a file of the operator
+	cluster   string // cluster of the owner; "" if it is not known
 }
 
 // New returns a Loader that has not loaded anything.
@@ -59,7 +60,7 @@ func (l *Loader) OrKept(cfg *config.Config, kept []rules.File) (out Loaded, wron
 	docs, _ := ParseFiles(kept)
 	for i, d := range docs {
 		if !d.HasErrors() {
-			l.good[d.File()] = activeFile{pack: d.Pack(), sha: d.SHA256(), text: kept[i].Data, namespace: d.Namespace()}
+			l.good[d.File()] = activeFile{pack: d.Pack(), sha: d.SHA256(), text: kept[i].Data, namespace: d.Namespace(), cluster: d.Cluster()}
 		}
 		if d.Namespace() != "" {
 			l.owned = append(l.owned, kept[i])
@@ -81,7 +82,7 @@ func (l *Loader) InForce() []rules.File {
 	var out []rules.File
 	for _, name := range slices.Sorted(maps.Keys(l.good)) {
 		if !strings.HasPrefix(name, shippedPrefix) {
-			out = append(out, rules.File{Name: name, Data: l.good[name].text, Namespace: l.good[name].namespace})
+			out = append(out, rules.File{Name: name, Data: l.good[name].text, Namespace: l.good[name].namespace, Cluster: l.good[name].cluster})
 		}
 	}
 	return out
@@ -275,7 +276,7 @@ func (l *Loader) keepAsGood(docs []*rules.Document) {
 	clear(l.good)
 	clear(l.tested)
 	for _, d := range docs {
-		v := activeFile{pack: d.Pack(), sha: d.SHA256(), namespace: d.Namespace()}
+		v := activeFile{pack: d.Pack(), sha: d.SHA256(), namespace: d.Namespace(), cluster: d.Cluster()}
 		if !strings.HasPrefix(d.File(), shippedPrefix) {
 			v.text = bytes.Clone(l.texts[v.sha]) // a copy without the unused capacity of the buffer
 		}

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -211,6 +212,39 @@ func TestOwnedLabelsOfTheConfiguration(t *testing.T) {
 		require.Len(t, out.Broken, 1, test.keys)
 		require.Contains(t, out.Broken[0].Error, test.want)
 	}
+}
+
+// The cluster of a file stays with its last valid version, and after a restart.
+func TestOwnedCluster(t *testing.T) {
+	cfg := config.Default()
+	cfg.Rules = config.RulesConfig{AllowEmpty: true}
+	text := "pack: {name: p}\nrules:\n- alert: A\n  from: '{container=\"c\"}'\n  match: text of a\n  severity: critical\n" +
+		"  tests:\n  - {name: fires, stream: {container: c}, input: [{at: 0s, line: text of a}], expect: [{at: 1m, firing: [{namespace: a}]}]}\n"
+	l := New()
+	clusterOf := func(f rules.File) string {
+		l.SetOwned([]rules.File{f})
+		out, err := l.Reload(cfg)
+		require.NoError(t, err)
+		require.Len(t, l.OwnedInForce(), 1)
+		own := l.OwnedInForce()[0].Cluster
+		require.Equal(t, own == "", out.Set.Rule("A").Applies(map[string]string{"namespace": "a", "container": "c", "cluster": "other"}, false))
+		require.True(t, out.Set.Rule("A").Applies(map[string]string{"namespace": "a", "container": "c", "cluster": own}, false))
+		return own
+	}
+	f := ownedFile("a", "p.yaml", text)
+	require.Empty(t, clusterOf(f))
+	f.Cluster = "east"
+	require.Equal(t, "east", clusterOf(f), "the text is the same")
+	f.Data = []byte("half writ")
+	require.Equal(t, "east", clusterOf(f))
+	kept, err := json.Marshal(l.InForce())
+	require.NoError(t, err)
+	var files []rules.File
+	require.NoError(t, json.Unmarshal(kept, &files))
+	l = New()
+	_, _, err = l.OrKept(cfg, files)
+	require.NoError(t, err)
+	require.Equal(t, "east", l.OwnedInForce()[0].Cluster)
 }
 
 // TestOwnedAlertsHaveTheirNamespace runs the tests of packs whose rules have other keys.

@@ -29,6 +29,9 @@ type File struct {
 	// Namespace is the owner of the file. If it is set, the rules of the file may select only streams of this namespace,
 	// and the file cannot change other rules. Empty means that the file belongs to the operator.
 	Namespace string `json:",omitempty"`
+	// Cluster is the name of the cluster that Namespace is in. If it is set, the rules of the file select only streams with
+	// this label cluster and streams without one. It has no effect on a file of the operator.
+	Cluster string `json:",omitempty"`
 	// Unread is the reason why a file of an owner was not read. It is empty if Data has the content.
 	Unread string `json:"-"`
 	// Released is set for a pack that is part of the program. rules.Parse does not lint its rules, because they passed

@@ -2,6 +2,7 @@
 package selector
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,6 +85,18 @@ func (s Selector) WithEqual(name, value string) Selector {
 	out := Selector{matchers: append(slices.Clip(s.matchers), Matcher{Name: name, Op: Equal, Value: value})}
 	out.text = out.String()
 	return out
+}
+
+// WithEqualOrAbsent returns the selector with the additional condition that a label has a value or is absent.
+func (s Selector) WithEqualOrAbsent(name, value string) (Selector, error) {
+	m := Matcher{Name: name, Op: Regexp, Value: regexp.QuoteMeta(value) + "|"}
+	var err error
+	if m.re, err = expr.ParseAnchored(m.Value); err != nil {
+		return s, err
+	}
+	out := Selector{matchers: append(slices.Clip(s.matchers), m)}
+	out.text = out.String()
+	return out, nil
 }
 
 // Equal reports whether both selectors have the same conditions in the same order.
