@@ -45,7 +45,7 @@ var confined = map[string]string{
 	"github.com/spf13/cobra":                     "cli",
 	"github.com/prometheus/client_golang":        "internal/metric web daemon",
 	"github.com/prometheus/alertmanager/api":     "sinks/alertmanager",
-	"github.com/prometheus/exporter-toolkit/web": "internal/httpserve web daemon/lead",
+	"github.com/prometheus/exporter-toolkit/web": "internal/httpserve web",
 	"github.com/grafana/loki-client-go":          "sinks/loki",
 	"github.com/grafana/loki/pkg/push":           "sinks/loki",
 	"k8s.io":                                     "internal/kube sources/kubernetes",

@@ -104,11 +104,11 @@ func New(cfg Config) *Source {
 		bodyRoom: semaphore.NewWeighted(maxBodies), decoders: make(chan *wire.Decoder, maxDecoders), nodes: map[string]*node{},
 		stats: Stats{DroppedHits: map[string]int64{}, RefusedMessages: map[string]int64{}, NewestRefused: map[string]RefusedMessage{}},
 		agentToken: &tokenFile{
-			TokenFile: httpserve.TokenFile{Path: cfg.BearerTokenFile, Key: "bearer_token_file", Now: cfg.Clock}, reason: refusedAuth,
+			TokenFile: httpserve.TokenFile{Path: cfg.BearerTokenFile, Key: "bearer_token_file"}, reason: refusedAuth,
 			fix: "the agent must present the token of sources.agents.bearer_token_file; set sinks.upstream.http_config.authorization.credentials_file",
 		},
 		operatorToken: &tokenFile{
-			TokenFile: httpserve.TokenFile{Path: cfg.AdminTokenFile, Key: "admin_token_file", Now: cfg.Clock}, reason: refusedAdmin,
+			TokenFile: httpserve.TokenFile{Path: cfg.AdminTokenFile, Key: "admin_token_file"}, reason: refusedAdmin,
 			fix: "show the token of sources.agents.admin_token_file",
 		},
 		reviews: newReviewer(cfg.TokenReview, cfg.MaxAgents, cfg.Clock, cfg.Transport),

@@ -32,19 +32,34 @@ type Endpoint struct {
 	WebConfigFile string // web_config_file of the section, which configures TLS and authentication; may be empty
 	MaxConns      int    // largest number of open connections
 	Handler       http.Handler
-	Opened        func() // called each time the endpoint starts to listen
+	Opened        func() // called each time Serve starts to listen
 }
 
 // Serve listens until ctx ends, and then completes the requests that are being handled. An error says why the endpoint
 // cannot listen or serve. No request is in progress after Serve has returned.
 func (e *Endpoint) Serve(ctx context.Context) error {
+	l, err := e.Listen()
+	if err != nil {
+		return err
+	}
+	e.Opened()
+	return e.ServeOn(ctx, l)
+}
+
+// Listen opens a listener for ServeOn.
+func (e *Endpoint) Listen() (net.Listener, error) {
 	if err := toolkit.Validate(e.WebConfigFile); err != nil {
-		return fmt.Errorf("read %s.web_config_file: %w", e.Section, err)
+		return nil, fmt.Errorf("read %s.web_config_file: %w", e.Section, err)
 	}
 	l, err := net.Listen("tcp", e.Address)
 	if err != nil {
-		return fmt.Errorf("open %s.listen_address: %w", e.Section, err)
+		return nil, fmt.Errorf("open %s.listen_address: %w", e.Section, err)
 	}
+	return l, nil
+}
+
+// ServeOn is Serve with an open listener, which it closes.
+func (e *Endpoint) ServeOn(ctx context.Context, l net.Listener) (err error) {
 	d := &closableHandler{next: e.Handler}
 	srv := &http.Server{
 		Handler:           d,
@@ -56,7 +71,6 @@ func (e *Endpoint) Serve(ctx context.Context) error {
 		flags := &toolkit.FlagConfig{WebListenAddresses: &[]string{l.Addr().String()}, WebConfigFile: &e.WebConfigFile}
 		broken <- toolkit.Serve(netutil.LimitListener(l, e.MaxConns), srv, flags, slog.New(slog.DiscardHandler))
 	}()
-	e.Opened()
 	select {
 	case <-ctx.Done():
 	case err = <-broken:

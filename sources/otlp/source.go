@@ -66,7 +66,7 @@ type stream struct {
 func New(cfg Config) *Source {
 	cfg = cfg.withDefaults()
 	s := &Source{
-		cfg: cfg, names: cfg.StreamLabels(), token: httpserve.TokenFile{Path: cfg.BearerTokenFile, Key: "bearer_token_file", Now: cfg.Clock},
+		cfg: cfg, names: cfg.StreamLabels(), token: httpserve.TokenFile{Path: cfg.BearerTokenFile, Key: "bearer_token_file"},
 		bodyRoom: semaphore.NewWeighted(int64(cfg.MaxBody)*mib + mib), workers: make(chan *worker, maxWorkers),
 		limit:   rate.NewLimiter(rate.Limit(cfg.MaxRate)*mib, max(cfg.MaxRate, cfg.MaxBody)*mib),
 		senders: map[string]*sender{}, awaitsUnknown: true, savedChanged: make(chan struct{}),

@@ -166,7 +166,6 @@ func TestRefusals(t *testing.T) {
 	require.Equal(t, http.StatusOK, b.post(good, "Authorization", "Bearer secret").Code)
 	f(encode(t, message([]string{"k8s.node.name", "n2"}, record(at, "boom"))), 429, "raise sources.otlp.max_senders")
 	require.NoError(t, os.Remove(token))
-	b.s.token.Now = func() time.Time { return time.Now().Add(time.Hour) }
 	f(good, 503, "read bearer_token_file")
 	st := b.s.Status()
 	require.Contains(t, st.Error, "requests are refused: read bearer_token_file")
