@@ -127,7 +127,7 @@ func TestJudge(t *testing.T) {
 		s := New(Config{Kinds: []string{string(leases)}})
 		s.pipe = &pipe{}
 		r := s.readers[0]
-		o := &object{name: "a", phase: phase{name: internWord("")}, lease: &lease{holder: internWord("h"), valid: 15 * time.Second, state: leaseHeld, since: start}}
+		o := &object{name: "a", lease: &lease{holder: internWord("h"), valid: 15 * time.Second, state: leaseHeld, since: start}}
 		r.objects["a"] = o
 		r.progress, r.due = start, start.Add(time.Hour)
 		for _, seconds := range proofs {
@@ -154,7 +154,7 @@ func TestTimeOfRepetition(t *testing.T) {
 	s, p := New(Config{Kinds: []string{"nodes"}}), &pipe{}
 	s.pipe = p
 	read := time.Unix(1000, 0)
-	s.readers[0].objects["n"] = &object{name: "n", read: read, phase: phase{name: internWord("Up"), reason: internWord("")}}
+	s.readers[0].objects["n"] = &object{name: "n", read: read, facts: []fact{{view: phasesView, name: internWord(""), value: internWord("Up"), reason: internWord("")}}}
 	s.readers[0].writeAll(read.Add(-time.Second))
 	s.readers[0].writeAll(read.Add(time.Minute))
 	require.Equal(t, []time.Time{read, read.Add(time.Minute)}, p.times)

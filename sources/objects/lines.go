@@ -30,24 +30,22 @@ func (s subject) factLine(o *object, f fact, was word, t time.Time) string {
 			"holder", l.holder.Value(),
 		}, formerField(was, l.holder))...)
 	case conditionsView:
-		c := o.conditions[slices.IndexFunc(o.conditions, func(c condition) bool { return c.kind == f.name })]
-		return logline.Format("condition", slices.Concat([]string{"type", c.kind.Value(), "status", c.status.Value()}, s.nameFields(o),
-			[]string{"reason", c.reason.Value()}, ageFields(c.since, t), formerField(was, c.status), []string{"message", c.message})...)
+		return logline.Format("condition", slices.Concat([]string{"type", f.name.Value(), "status", f.value.Value()}, s.nameFields(o),
+			[]string{"reason", f.reason.Value()}, ageFields(f.since, t), formerField(was, f.value), []string{"message", f.message})...)
 	case phasesView:
-		p := o.phase
-		return logline.Format("phase", slices.Concat([]string{"phase", p.name.Value(), "reason", p.reason.Value()}, s.nameFields(o),
-			ageFields(p.since, t), formerField(was, p.name), []string{"message", p.message})...)
+		return logline.Format("phase", slices.Concat([]string{"phase", f.value.Value(), "reason", f.reason.Value()}, s.nameFields(o),
+			ageFields(f.since, t), formerField(was, f.value), []string{"message", f.message})...)
 	case containersView:
-		c, exit := o.containers[slices.IndexFunc(o.containers, func(c container) bool { return c.name == f.name })], ""
+		c, exit := f.container, ""
 		if c.ended {
 			exit = strconv.Itoa(int(c.exit))
 		}
-		return logline.Format("container is "+c.state.Value(), slices.Concat([]string{"reason", c.reason.Value(), "container", c.name.Value()}, s.nameFields(o),
-			[]string{"restarts", strconv.Itoa(int(c.restarts)), "exit", exit, "exit_reason", c.exitReason.Value()},
-			ageFields(c.since, t), formerField(was, c.state), []string{"message", c.message})...)
+		return logline.Format("container is "+f.value.Value(), slices.Concat([]string{"reason", f.reason.Value(), "container", f.name.Value()}, s.nameFields(o),
+			[]string{"restarts", strconv.Itoa(int(f.count)), "exit", exit, "exit_reason", c.exitReason.Value()},
+			ageFields(c.since, t), formerField(was, f.value), []string{"message", f.message})...)
 	}
-	return logline.Format("object is being deleted", slices.Concat(s.nameFields(o), ageFields(o.deleted, t), formerField(was, f.value),
-		[]string{"finalizers", o.finalizers})...)
+	return logline.Format("object is being deleted", slices.Concat(s.nameFields(o), ageFields(f.since, t), formerField(was, f.value),
+		[]string{"finalizers", f.message})...)
 }
 
 func (s subject) goneLine(o *object, f fact) string {

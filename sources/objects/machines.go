@@ -157,10 +157,14 @@ func (m Machines) compare(nodes map[string]*object, machines []*object, last unp
 		write("node has no machine", "node", name)
 	}
 	for _, machine := range machines {
-		if key := machine.key(); !listed[key] && machine.deleted.IsZero() {
+		if key := machine.key(); !listed[key] && !machine.isDeleted() {
 			listed[key] = true
 			now.Machines = append(now.Machines, key)
-			write("machine has no node", "machine", key, "cluster", machine.clusterName(), "phase", machine.phase.name.Value())
+			phase := ""
+			if p := machine.phase(); p != nil {
+				phase = p.value.Value()
+			}
+			write("machine has no node", "machine", key, "cluster", machine.clusterName(), "phase", phase)
 		}
 	}
 	for _, name := range last.Nodes {

@@ -26,52 +26,29 @@ type word = unique.Handle[string]
 
 func internWord(s string) word { return unique.Make(text.Shorten(s, maxWord)) }
 
-// object holds the fields of an API object that lines contain.
+// object holds the parts of an API object that lines contain.
 type object struct {
 	namespace, name string
 	uid             string
 	round           int       // number of the last list that contained the object
 	read            time.Time // time at which this state of the object was read
 
-	deleted    time.Time // time of the deletion request; zero if there is none
-	finalizers string    // finalizers, separated by commas
-
-	conditions []condition
-	phase      phase
-	containers []container
-	lease      *lease
-	versions   []word // versions of the programs on a node, in the form of images such as node/kubelet:v1.34.1
+	facts    []fact // facts about the object; see listFacts for a Lease
+	lease    *lease
+	versions []word // versions of the programs on a node, in the form of images such as node/kubelet:v1.34.1
 
 	// pairing holds the fields by which Nodes and Machines are compared. nil for other
 	// objects.
 	pairing *pairing
 }
 
-type condition struct {
-	kind, status, reason word
-	since                time.Time
-	message              string
-}
-
-// phase describes status.phase. Its name is "" if the object has no phase.
-type phase struct {
-	name, reason word
-	// since is the time since which the object says the phase holds, or else the time at which
-	// the phase was first seen.
-	since   time.Time
-	message string
-}
-
-// container is the state of one container of a pod.
+// container holds the data of a container that no other fact has.
 type container struct {
-	name, state, reason word
-	since               time.Time
-	message             string
-	restarts            int32
-	ended               bool  // whether an instance of the container has ended; the following fields describe it
-	exit                int32 // exit code of that instance
-	exitReason          word
-	image               word
+	image      word
+	since      time.Time // time since which the state holds
+	ended      bool      // whether an instance of the container has ended; the following fields describe it
+	exit       int32     // exit code of that instance
+	exitReason word
 }
 
 // key returns the name that identifies an object of a kind, NAMESPACE/NAME or NAME.
@@ -92,11 +69,29 @@ func (o *object) followLast(last *object, t time.Time) {
 		}
 		o.lease.followLast(before, t)
 	}
-	if p := &o.phase; p.since.IsZero() {
-		if p.since = t; last != nil && last.phase.name == p.name {
-			p.since = last.phase.since
+	if p := o.phase(); p != nil && p.since.IsZero() {
+		p.since = t
+		if before := last.phase(); before != nil && before.value == p.value {
+			p.since = before.since
 		}
 	}
+}
+
+// phase returns the fact about status.phase. It returns nil if the object has no phase, and for a nil object.
+func (o *object) phase() *fact {
+	if o == nil {
+		return nil
+	}
+	i := slices.IndexFunc(o.facts, func(f fact) bool { return f.view == phasesView })
+	if i < 0 {
+		return nil
+	}
+	return &o.facts[i]
+}
+
+// isDeleted reports whether the deletion of the object was requested.
+func (o *object) isDeleted() bool {
+	return slices.ContainsFunc(o.facts, func(f fact) bool { return f.view == deletingView })
 }
 
 type raw struct {
@@ -138,30 +133,41 @@ func projectObject(k kind, in json.RawMessage) (o *object, cut bool, err error) 
 	if err := json.Unmarshal(in, &r); err != nil {
 		return nil, false, fmt.Errorf("read an object of %s: %w", k, err)
 	}
-	o = &object{
-		namespace: r.Metadata.Namespace, name: r.Metadata.Name, uid: r.Metadata.UID, deleted: r.Metadata.Deleted,
-		finalizers: text.Shorten(strings.Join(r.Metadata.Finalizers, ","), maxMessage),
-	}
+	o = &object{namespace: r.Metadata.Namespace, name: r.Metadata.Name, uid: r.Metadata.UID}
 	if k == leases {
 		o.lease = projectLease(r.Spec)
 		return o, false, nil
 	}
+	if !r.Metadata.Deleted.IsZero() {
+		finalizers := text.Shorten(strings.Join(r.Metadata.Finalizers, ","), maxMessage)
+		o.addFact(deletingView, "", finalizers, "", r.Metadata.Deleted, finalizers)
+	}
 	var s rawStatus
 	_ = json.Unmarshal(r.Status, &s) // a status that is not an object has none of the fields
-	o.conditions, cut = projectConditions(s)
-	since, _ := time.Parse(time.RFC3339, jsonString(s.LastUpdated)) // an unknown time is zero
-	o.phase = phase{
-		name: internWord(jsonString(s.Phase)), reason: internWord(jsonString(s.Reason)), since: since,
-		message: text.Shorten(jsonString(s.Message), maxMessage),
+	cut = o.projectConditions(s)
+	if phase := jsonString(s.Phase); phase != "" {
+		o.addFact(phasesView, "", phase, jsonString(s.Reason), parseTime(jsonString(s.LastUpdated)), jsonString(s.Message))
 	}
 	if k == nodes {
 		o.versions = projectVersions(r.Status)
 	}
 	if k == pods {
-		containers, more := projectContainers(r.Spec, r.Status)
-		o.containers, cut = containers, cut || more
+		cut = o.projectContainers(r.Spec, r.Status) || cut
 	}
 	return o, cut, nil
+}
+
+// parseTime returns the zero time for a text that is not a time.
+func parseTime(s string) time.Time {
+	t, _ := time.Parse(time.RFC3339, s)
+	return t
+}
+
+func (o *object) addFact(v view, name, value, reason string, since time.Time, message string) *fact {
+	o.facts = append(o.facts, fact{
+		view: v, name: internWord(name), value: internWord(value), reason: internWord(reason), since: since, message: text.Shorten(message, maxMessage),
+	})
+	return &o.facts[len(o.facts)-1]
 }
 
 func projectVersions(status json.RawMessage) (out []word) {
@@ -188,10 +194,9 @@ func projectVersions(status json.RawMessage) (out []word) {
 	return out
 }
 
-// projectConditions returns the conditions of an object. Cluster API writes conditions in
-// several forms, which may contradict each other, so each type is read from the newest form
-// that has it.
-func projectConditions(s rawStatus) (out []condition, cut bool) {
+// projectConditions adds the conditions of an object. Cluster API writes conditions in several forms, which may
+// contradict each other, so each type is read from the newest form that has it. cut reports whether there are too many.
+func (o *object) projectConditions(s rawStatus) (cut bool) {
 	known := map[string]bool{}
 	old := jsonMember(s.Deprecated, "v1beta1")
 	for _, form := range []json.RawMessage{jsonMember(s.V1Beta2, "conditions"), s.Conditions, jsonMember(old, "conditions")} {
@@ -203,18 +208,14 @@ func projectConditions(s rawStatus) (out []condition, cut bool) {
 			if c.Type == "" || known[c.Type] {
 				continue
 			}
-			if len(out) == maxConditions {
-				return out, true
+			if len(known) == maxConditions {
+				return true
 			}
 			known[c.Type] = true
-			since, _ := time.Parse(time.RFC3339, c.Since) // an unknown time is zero
-			out = append(out, condition{
-				kind: internWord(c.Type), status: internWord(c.Status), reason: internWord(c.Reason),
-				since: since, message: text.Shorten(c.Message, maxMessage),
-			})
+			o.addFact(conditionsView, c.Type, c.Status, c.Reason, parseTime(c.Since), c.Message)
 		}
 	}
-	return out, false
+	return false
 }
 
 func jsonMember(in json.RawMessage, name string) json.RawMessage {
@@ -232,7 +233,8 @@ func jsonString(in json.RawMessage) (s string) {
 	return s
 }
 
-func projectContainers(spec, status json.RawMessage) (out []container, cut bool) {
+// projectContainers adds the containers of a pod. cut reports whether there are too many.
+func (o *object) projectContainers(spec, status json.RawMessage) (cut bool) {
 	var asked podspec.Spec
 	_ = json.Unmarshal(spec, &asked)
 	images := map[string]string{}
@@ -241,35 +243,39 @@ func projectContainers(spec, status json.RawMessage) (out []container, cut bool)
 	}
 	var has podspec.Statuses
 	_ = json.Unmarshal(status, &has) // a pod without a status has no images
-	for _, c := range has.All() {
-		if len(out) == maxContainers {
-			return out, true
+	for i, c := range has.All() {
+		if i == maxContainers {
+			return true
 		}
-		one := projectContainer(c)
-		if image := kube.BetterImage(images[c.Name], c.Image); len(image) <= maxWord {
-			one.image = internWord(image)
+		image := kube.BetterImage(images[c.Name], c.Image)
+		if len(image) > maxWord {
+			image = ""
 		}
-		out = append(out, one)
+		o.addContainer(c, image)
 	}
-	return out, false
+	return false
 }
 
-func projectContainer(c podspec.Status) container {
-	out := container{name: internWord(c.Name), state: internWord("waiting"), reason: internWord(""), exitReason: internWord(""), image: internWord(""), restarts: c.Restarts}
-	if t := c.Last.Terminated; t != nil {
+func (o *object) addContainer(c podspec.Status, image string) {
+	state, reason, message := "waiting", "", ""
+	out := &container{image: internWord(image), exitReason: internWord("")}
+	end := func(t *podspec.Terminated) {
 		out.ended, out.exit, out.exitReason, out.since = true, t.Exit, internWord(t.Reason), t.Finished
+	}
+	if t := c.Last.Terminated; t != nil {
+		end(t)
 	}
 	switch s := c.State; {
 	case s.Running != nil:
-		out.state, out.since = internWord("running"), s.Running.Started
+		state, out.since = "running", s.Running.Started
 	case s.Terminated != nil:
-		out.state, out.reason, out.since = internWord("terminated"), internWord(s.Terminated.Reason), s.Terminated.Finished
-		out.ended, out.exit, out.exitReason = true, s.Terminated.Exit, internWord(s.Terminated.Reason)
-		out.message = text.Shorten(s.Terminated.Message, maxMessage)
+		state, reason, message = "terminated", s.Terminated.Reason, s.Terminated.Message
+		end(s.Terminated)
 	case s.Waiting != nil:
-		out.reason, out.message = internWord(s.Waiting.Reason), text.Shorten(s.Waiting.Message, maxMessage)
+		reason, message = s.Waiting.Reason, s.Waiting.Message
 	}
-	return out
+	f := o.addFact(containersView, c.Name, state, reason, time.Time{}, message)
+	f.count, f.container = c.Restarts, out
 }
 
 type leaseState uint8
@@ -345,16 +351,21 @@ func (v view) component() string {
 // fact is a fact about an object. Each fact has its own lines.
 type fact struct {
 	view view
-	name word // type of a condition, or name of a container
+	// hidden is set if the fact has no line yet, because it is not known which state holds.
+	hidden bool
+	name   word // type of a condition, or name of a container
 	// value is compared to find changes. The line of a change has the field "was" with the
 	// former value.
 	value word
-	// A change of one of the following fields is also written as a line.
+	// A change of one of the following fields is also written as a line. since is the time since
+	// which the object says that the fact holds. For a phase, it may also be the time at which
+	// the phase was first seen. count is the number of restarts, or the state of a Lease.
 	reason word
 	since  time.Time
 	count  int32
-	// hidden is set if the fact has no line yet, because it is not known which state holds.
-	hidden bool
+
+	message   string
+	container *container // nil if the fact is not about a container
 }
 
 func (f fact) isAbout(other fact) bool { return f.view == other.view && f.name == other.name }
@@ -365,27 +376,15 @@ func (f fact) hasSameLine(o fact) bool {
 }
 
 // listFacts returns the facts about an object. o is nil if the object no longer exists.
-func listFacts(o *object) (out []fact) {
-	none := internWord("")
-	if o == nil {
+func listFacts(o *object) []fact {
+	switch {
+	case o == nil:
 		return nil
+	case o.lease != nil:
+		none := internWord("")
+		return []fact{{view: leasesView, name: none, value: o.lease.holder, reason: none, count: int32(o.lease.state), hidden: o.lease.state == leaseUnknown}}
 	}
-	if l := o.lease; l != nil {
-		return []fact{{view: leasesView, name: none, value: l.holder, reason: none, count: int32(l.state), hidden: l.state == leaseUnknown}}
-	}
-	if !o.deleted.IsZero() {
-		out = append(out, fact{view: deletingView, name: none, value: internWord(o.finalizers), reason: none, since: o.deleted})
-	}
-	for _, c := range o.conditions {
-		out = append(out, fact{view: conditionsView, name: c.kind, value: c.status, reason: c.reason, since: c.since})
-	}
-	if p := o.phase; p.name != none {
-		out = append(out, fact{view: phasesView, name: none, value: p.name, reason: p.reason, since: p.since})
-	}
-	for _, c := range o.containers {
-		out = append(out, fact{view: containersView, name: c.name, value: c.state, reason: c.reason, count: c.restarts})
-	}
-	return out
+	return o.facts
 }
 
 // change is a change of a fact for which a line must be written.

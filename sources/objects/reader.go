@@ -45,8 +45,8 @@ type reader struct {
 
 	// The following fields are guarded by mu, and changed only by the holder of turn.
 	objects  map[string]*object
-	restored map[string]*saved // objects of the saved state that have not been listed since
-	stored   json.RawMessage   // encoded positions of this kind; nil if the facts have changed
+	restored map[string]*object // objects of the saved state that have not been listed since
+	stored   json.RawMessage    // encoded positions of this kind; nil if the facts have changed
 	synced   bool
 	absent   bool // whether the API server does not have the kind
 	leftOut  int  // number of objects that are not remembered for lack of room
@@ -137,7 +137,7 @@ func (r *reader) Changed(in json.RawMessage) error {
 	}
 	last := r.objects[o.key()]
 	if last != nil && last.uid != o.uid {
-		r.removeObject(last, listFacts(last), at)
+		r.removeObject(last, at)
 		last = nil
 	}
 	if last == nil {
@@ -151,12 +151,7 @@ func (r *reader) Changed(in json.RawMessage) error {
 		if victim.r != nil {
 			victim.r.evictObject(victim.r.objects[victim.key])
 		}
-		if was := r.restored[o.key()]; was != nil {
-			last = was.savedObject(o)
-			o.followLast(last, at)
-			r.replaceObject(o, was.facts, at)
-			return nil
-		}
+		last = r.restored[o.key()]
 	}
 	o.followLast(last, at)
 	r.replaceObject(o, listFacts(last), at)
@@ -191,11 +186,11 @@ func (r *reader) replaceObject(o *object, before []fact, t time.Time) {
 	})
 }
 
-// removeObject forgets an object and writes lines that the facts in last no longer hold. The
-// caller holds turn.
-func (r *reader) removeObject(o *object, last []fact, t time.Time) {
+// removeObject forgets an object and writes lines that its facts no longer hold. The caller
+// holds turn.
+func (r *reader) removeObject(o *object, t time.Time) {
 	var lines []line
-	for _, f := range last {
+	for _, f := range listFacts(o) {
 		lines = append(lines, line{f.view, o.namespace, r.subject.goneLine(o, f)})
 	}
 	r.s.writeLines(lines, t, func() {
@@ -219,11 +214,11 @@ func (r *reader) removeUnlisted() {
 	r.s.withLock(func() { r.s.room.forgetUnlisted(r) })
 	for _, key := range slices.Sorted(maps.Keys(r.objects)) {
 		if o := r.objects[key]; o.round != r.round {
-			r.removeObject(o, listFacts(o), at)
+			r.removeObject(o, at)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.restored)) {
-		r.removeObject(namedObject(key), r.restored[key].facts, at)
+		r.removeObject(r.restored[key], at)
 	}
 }
 
@@ -235,7 +230,7 @@ func (r *reader) Deleted(_ context.Context, in json.RawMessage) error {
 	r.s.turn.Lock()
 	defer r.s.turn.Unlock()
 	if last := r.objects[o.key()]; last != nil {
-		r.removeObject(last, listFacts(last), r.s.cfg.Clock())
+		r.removeObject(last, r.s.cfg.Clock())
 	}
 	r.s.withLock(func() { r.s.room.noteBack(place{r, o.key()}) })
 	return nil

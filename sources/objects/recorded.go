@@ -84,8 +84,8 @@ func (r *RecordedObject) renewed() time.Time {
 // Images returns the containers of a pod with their images.
 func (r *RecordedObject) Images() iter.Seq2[string, string] {
 	return func(yield func(container, image string) bool) {
-		for _, c := range r.object.containers {
-			if c.image != internWord("") && !yield(c.name.Value(), c.image.Value()) {
+		for _, f := range r.object.facts {
+			if f.view == containersView && f.container.image != internWord("") && !yield(f.name.Value(), f.container.image.Value()) {
 				return
 			}
 		}

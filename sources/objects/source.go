@@ -39,7 +39,7 @@ func New(cfg Config) *Source {
 		status: sources.Status{Name: cfg.Name, Errors: map[string]int64{"read": 0}, Losses: map[string]sources.Loss{}},
 	}}
 	for _, name := range cfg.Kinds {
-		r := &reader{s: s, subject: subject{resource: kind(name)}, objects: map[string]*object{}, restored: map[string]*saved{}}
+		r := &reader{s: s, subject: subject{resource: kind(name)}, objects: map[string]*object{}, restored: map[string]*object{}}
 		s.readers, s.read = append(s.readers, r), append(s.read, r.run)
 		switch k := kind(name); {
 		case k == pods:
@@ -68,11 +68,12 @@ func (s *Source) Image(namespace, pod, name string) string {
 		return ""
 	}
 	of := internWord(name)
-	i := slices.IndexFunc(o.containers, func(c container) bool { return c.name == of })
-	if i < 0 {
-		return ""
+	for _, f := range o.facts {
+		if f.view == containersView && f.name == of {
+			return f.container.image.Value()
+		}
 	}
-	return o.containers[i].image.Value()
+	return ""
 }
 
 // Running implements sources.Images.
@@ -85,8 +86,10 @@ func (s *Source) Running(trusted func(namespace string) bool) []string {
 			for _, v := range o.versions {
 				seen[v] = true
 			}
-			for i := 0; i < len(o.containers) && trusted(o.namespace); i++ {
-				seen[o.containers[i].image] = true
+			for _, f := range o.facts {
+				if f.view == containersView && trusted(o.namespace) {
+					seen[f.container.image] = true
+				}
 			}
 		}
 	}
@@ -175,12 +178,6 @@ type kindPositions struct {
 
 const numbersOfFact = 4
 
-type saved struct {
-	facts []fact
-	since time.Time // start of the phase of the object
-	lease *lease
-}
-
 // Positions returns the facts that were written about each object. It does not block.
 func (s *Source) Positions() json.RawMessage {
 	s.mu.Lock()
@@ -230,8 +227,7 @@ func (r *reader) encodeObjects() json.RawMessage {
 		}
 	}
 	for key, one := range r.restored {
-		for _, f := range one.facts {
-			f.since = one.since
+		for _, f := range listFacts(one) {
 			add(key, f, one.lease)
 		}
 	}
@@ -243,10 +239,17 @@ func (r *reader) encodeObjects() json.RawMessage {
 // has completed, need not be saved, because a restart need not detect its end. There may be
 // many such pods.
 func (o *object) isQuiet() bool {
-	return o.containers != nil && o.deleted.IsZero() && (o.phase.name == internWord("Running") || o.phase.name == internWord("Succeeded")) &&
-		!slices.ContainsFunc(o.containers, func(c container) bool {
-			return c.state == internWord("waiting") || c.state == internWord("terminated") && c.exit != 0 || c.restarts > 0
-		})
+	isPod, p := false, o.phase()
+	for _, f := range o.facts {
+		if f.view != containersView {
+			continue
+		}
+		isPod = true
+		if f.value == internWord("waiting") || f.value == internWord("terminated") && f.container.exit != 0 || f.count > 0 {
+			return false
+		}
+	}
+	return isPod && !o.isDeleted() && p != nil && (p.value == internWord("Running") || p.value == internWord("Succeeded"))
 }
 
 // Restore restores the state that was saved before the restart.
@@ -259,7 +262,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 		return fmt.Errorf("read the positions of %s: %w", s.cfg.Name, err)
 	}
 	kinds := make([]kindPositions, len(s.readers))
-	restored := make([]map[string]*saved, len(s.readers))
+	restored := make([]map[string]*object, len(s.readers))
 	for i, r := range s.readers {
 		name := string(r.subject.resource)
 		var err error
@@ -285,42 +288,28 @@ func (s *Source) Restore(b json.RawMessage) error {
 	return nil
 }
 
-func (k kindPositions) decodeFacts() (map[string]*saved, error) {
-	out := make(map[string]*saved, len(k.Objects))
+func (k kindPositions) decodeFacts() (map[string]*object, error) {
+	out := make(map[string]*object, len(k.Objects))
 	for key, numbers := range k.Objects {
-		one := &saved{}
+		one := &object{name: key}
+		if namespace, name, ok := strings.Cut(key, "/"); ok {
+			one.namespace, one.name = namespace, name
+		}
 		for n := range slices.Chunk(numbers, numbersOfFact) {
 			if len(n) < numbersOfFact || n[0] < 0 || n[0] > int64(containersView) || max(n[1], n[2]) >= int64(len(k.Words)) || min(n[1], n[2]) < 0 {
 				return nil, fmt.Errorf("the saved data of %s is damaged", key)
 			}
-			f := fact{view: view(n[0]), name: internWord(k.Words[n[1]]), value: internWord(k.Words[n[2]]), reason: internWord("")}
-			switch f.view {
-			case phasesView:
-				one.since = time.Unix(n[3], 0)
-			case leasesView:
-				one.lease = &lease{holder: f.value, renewed: f.name.Value(), state: leaseState(n[3])}
-				f.name, f.count, f.hidden = internWord(""), int32(n[3]), leaseState(n[3]) == leaseUnknown
+			name, value := k.Words[n[1]], k.Words[n[2]]
+			if view(n[0]) == leasesView {
+				one.lease = &lease{holder: internWord(value), renewed: name, state: leaseState(n[3])}
+				continue
 			}
-			one.facts = append(one.facts, f)
+			f := one.addFact(view(n[0]), name, value, "", time.Time{}, "")
+			if f.view == phasesView {
+				f.since, f.hidden = time.Unix(n[3], 0), true // its line is written again, because its reason and message were not saved
+			}
 		}
 		out[key] = one
 	}
 	return out, nil
-}
-
-func (s *saved) savedObject(now *object) *object {
-	out := &object{namespace: now.namespace, name: now.name, uid: now.uid, lease: s.lease}
-	for _, f := range s.facts {
-		if f.view == phasesView {
-			out.phase = phase{name: f.value, since: s.since}
-		}
-	}
-	return out
-}
-
-func namedObject(key string) *object {
-	if namespace, name, ok := strings.Cut(key, "/"); ok {
-		return &object{namespace: namespace, name: name}
-	}
-	return &object{name: key}
 }

@@ -309,8 +309,8 @@ func TestBounds(t *testing.T) {
 	o, cut, err := projectObject("x", json.RawMessage(`{"metadata":{"name":"a"},"status":{"conditions":[`+strings.Join(many, ",")+`]}}`))
 	require.NoError(t, err)
 	require.True(t, cut)
-	require.Len(t, o.conditions, maxConditions)
-	require.LessOrEqual(t, len(o.conditions[0].message), maxMessage+len("…"))
+	require.Len(t, o.facts, maxConditions)
+	require.LessOrEqual(t, len(o.facts[0].message), maxMessage+len("…"))
 }
 
 // Texts of tenants forge no field and no beginning of a line.

@@ -49,14 +49,17 @@ type State struct {
 	Running *struct {
 		Started time.Time `json:"startedAt"`
 	} `json:"running"`
-	Terminated *struct {
-		ID       string    `json:"containerID"`
-		Exit     int32     `json:"exitCode"`
-		Reason   string    `json:"reason"`
-		Message  string    `json:"message"`
-		Started  time.Time `json:"startedAt"`
-		Finished time.Time `json:"finishedAt"`
-	} `json:"terminated"`
+	Terminated *Terminated `json:"terminated"`
+}
+
+// Terminated describes an instance that has ended.
+type Terminated struct {
+	ID       string    `json:"containerID"`
+	Exit     int32     `json:"exitCode"`
+	Reason   string    `json:"reason"`
+	Message  string    `json:"message"`
+	Started  time.Time `json:"startedAt"`
+	Finished time.Time `json:"finishedAt"`
 }
 
 // All returns the states of the containers of all three kinds.
