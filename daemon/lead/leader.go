@@ -185,7 +185,8 @@ func (l *Leader) AnnounceRelease() {
 // clockStamp returns the current time as a number that has a meaning only in this process.
 func (l *Leader) clockStamp() int64 { return max(1, int64(l.elector.now().Sub(l.started))) }
 
-// ServeHTTP responds to a poll of the standby. It waits up to Times.holdTime for a new checkpoint.
+// ServeHTTP responds to a poll of the standby. It waits up to Times.holdTime for a new checkpoint, but less than alone,
+// because a standby that sends no poll for that long counts as unreachable.
 func (l *Leader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var p poll
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxPoll)).Decode(&p); err != nil || p.ID == "" {
@@ -200,7 +201,7 @@ func (l *Leader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, why, http.StatusConflict)
 		return
 	}
-	wait := time.NewTimer(l.elector.times.holdTime())
+	wait := time.NewTimer(min(l.elector.times.holdTime(), l.alone/2))
 	defer wait.Stop()
 	for {
 		l.mu.Lock()

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -281,5 +283,17 @@ func FuzzReadAnswer(f *testing.F) {
 			require.True(t, h.Size == 0 || checksum(packed) == h.Sum)
 		}
 		_, _ = Unpack(b, 1<<20)
+	})
+}
+
+// A leader without news answers before it would count the standby as unreachable, however long its lease is.
+func TestIdleLeaderAnswersInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := NewElector((&memory{}).from("a"), Candidate{ID: "a", Version: 1}, Settings{LeaseDuration: 10 * time.Minute}.ElectionTimes(), nil)
+		l := NewLeader(e, 1, DefaultAlone, nil, func() {})
+		w, began := httptest.NewRecorder(), time.Now()
+		l.ServeHTTP(w, httptest.NewRequest(http.MethodPost, Path, strings.NewReader(`{"id":"b","version":1}`)))
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Less(t, time.Since(began), DefaultAlone)
 	})
 }
