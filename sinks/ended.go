@@ -10,8 +10,7 @@ import (
 
 const maxPacked = 8 << 20
 
-// EndedPack encodes ended episodes for snapshots. Only one encoding runs at a time. It is safe
-// for concurrent use.
+// EndedPack encodes ended episodes for snapshots. Only one encoding runs at a time. It is safe for concurrent use.
 type EndedPack struct {
 	pack blocks.Encoder[endedKey, EndedEpisode]
 }

@@ -36,8 +36,7 @@ type DiscoveryStatus struct {
 	Error     string // error of the last lookup; empty if it succeeded or there was none yet
 	Targets   int    // number of receivers that the last successful lookup found
 	Failures  int64
-	// FailingSince is the time of the first of the last consecutive failures. It is zero if the
-	// last lookup succeeded.
+	// FailingSince is the time of the first of the last consecutive failures. It is zero if the last lookup succeeded.
 	FailingSince time.Time
 }
 
@@ -51,8 +50,7 @@ type EndpointStatus struct {
 	Failed   map[string]int64 `json:"failed"` // number of alerts that were refused or not delivered, by reason
 	// Pending is the number of alerts with a change that the endpoint has not accepted yet.
 	Pending int `json:"pending"`
-	// ClockSkew is the number of whole seconds by which the endpoint's clock is ahead of ours,
-	// according to its responses. If that clock is minutes behind, the ends of resolved alerts
-	// are still in its future.
+	// ClockSkew is the number of whole seconds by which the endpoint's clock is ahead of ours, according to its
+	// responses. If that clock is minutes behind, the ends of resolved alerts are still in its future.
 	ClockSkew float64 `json:"clock_skew_seconds"`
 }

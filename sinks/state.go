@@ -17,10 +17,9 @@ const (
 	DefaultTextDelay   = 10 * time.Second
 	DefaultMaxKeys     = 16384
 
-	// unknownFor is how long an alert of a displaced episode is kept firing. An episode is
-	// displaced if the engine dropped it for lack of room, so its end is unknown. Afterwards
-	// the alert is no longer sent, and a receiver such as Alertmanager forgets it without
-	// being notified that the failure is over.
+	// unknownFor is how long an alert of a displaced episode is kept firing. An episode is displaced if the engine
+	// dropped it for lack of room, so its end is unknown. Afterwards the alert is no longer sent, and a receiver such
+	// as Alertmanager forgets it without being notified that the failure is over.
 	unknownFor = 24 * time.Hour
 )
 
@@ -28,33 +27,28 @@ const (
 type StateConfig struct {
 	// Resend is the time after which an accepted message is sent again. Zero means never.
 	Resend time.Duration
-	// MinFiring is the time for which an endpoint must have had an episode as firing before
-	// its end is sent.
+	// MinFiring is the time for which an endpoint must have had an episode as firing before its end is sent.
 	MinFiring time.Duration
 	// ResolvedFor is the time for which an accepted end is sent again.
 	ResolvedFor time.Duration
-	// TextDelay is the shortest time between two messages about a firing episode if only its
-	// text has changed (the count or the newest line). It applies even without Resend. Zero
-	// means that such a change waits for Resend. TextDelay prevents a flood of lines from
-	// causing a flood of requests.
+	// TextDelay is the shortest time between two messages about a firing episode if only its text has changed (the
+	// count or the newest line). It applies even without Resend. Zero means that such a change waits for Resend.
+	// TextDelay prevents a flood of lines from causing a flood of requests.
 	TextDelay time.Duration
 	// RefusedDelay is the time after which a refused message is sent again.
 	RefusedDelay time.Duration
-	// EachEpisode makes the state send every episode of a key, one after the other. Up to 16
-	// episodes of a key can wait. Without EachEpisode, a new episode replaces the previous
-	// one.
+	// EachEpisode makes the state send every episode of a key, one after the other. Up to 16 episodes of a key can
+	// wait. Without EachEpisode, a new episode replaces the previous one.
 	EachEpisode bool
 	// MaxKeys is the largest number of keys in the state. Zero means DefaultMaxKeys.
 	MaxKeys int
 }
 
-// State holds what still has to be sent to one endpoint, which is the newest message per
-// fingerprint. A newer message replaces an older one with the same fingerprint, so no outage
-// makes the state grow.
+// State holds what still has to be sent to one endpoint, which is the newest message per fingerprint. A newer message
+// replaces an older one with the same fingerprint, so no outage makes the state grow.
 //
-// If the endpoint never accepted an ended episode as firing, State first sends it as firing,
-// and as resolved only MinFiring later. Otherwise a receiver that waits for a group_wait would
-// never notify of the episode.
+// If the endpoint never accepted an ended episode as firing, State first sends it as firing, and as resolved only
+// MinFiring later. Otherwise a receiver that waits for a group_wait would never notify of the episode.
 //
 // State uses no clock and no goroutine. It is not safe for concurrent use.
 type State struct {
@@ -71,8 +65,7 @@ type State struct {
 	downSince time.Time // time at which the endpoint stopped responding; zero if it responds or has not been tried
 }
 
-// slot holds the newest message of one fingerprint, and records which messages the endpoint
-// has accepted.
+// slot holds the newest message of one fingerprint, and records which messages the endpoint has accepted.
 type slot struct {
 	ep      episodes.Episode
 	known   bool   // whether ep is complete; after a restart, it has only the fields of its Mark until Notify sets it
@@ -94,13 +87,11 @@ type slot struct {
 
 func (e *slot) isOver() bool { return e.ep.State != episodes.StateFiring }
 
-// isDisplaced reports whether the engine dropped the episode for lack of room. Its end is then
-// unknown.
+// isDisplaced reports whether the engine dropped the episode for lack of room. Its end is then unknown.
 func (e *slot) isDisplaced() bool { return e.isOver() && e.ep.Reason == episodes.ReasonDisplaced }
 
-// isEndUnknown reports whether e was displaced, so that its end is unknown and must not be
-// sent. An endpoint that forgets alerts without an end, such as Alertmanager, would report the
-// end as a recovery.
+// isEndUnknown reports whether e was displaced, so that its end is unknown and must not be sent. An endpoint that
+// forgets alerts without an end, such as Alertmanager, would report the end as a recovery.
 func (s *State) isEndUnknown(e *slot) bool {
 	return s.cfg.Resend > 0 && e.isDisplaced() && e.endedAt.IsZero() && len(e.laterEpisodes) == 0
 }
@@ -120,10 +111,9 @@ type Message struct {
 	New bool
 	// Suspect is set if the endpoint refused the message before. It must then be sent alone.
 	Suspect bool
-	// Premature is set for an accepted end that is due again although it has not been sent to
-	// a peer yet. That peer may notify people that the alert is firing. The repeated end would
-	// then cause another notification of the end, and so on. Call Postpone instead of sending
-	// the message, unless the endpoint has restarted.
+	// Premature is set for an accepted end that is due again although it has not been sent to a peer yet. That peer may
+	// notify people that the alert is firing. The repeated end would then cause another notification of the end, and so
+	// on. Call Postpone instead of sending the message, unless the endpoint has restarted.
 	Premature bool
 
 	epoch, version uint64
@@ -191,10 +181,9 @@ func (s *State) endDisplaced(old *slot, ep episodes.Episode, now time.Time) {
 	}
 }
 
-// makeRoom makes room for one more key, and reports whether there is room. It first drops the
-// accepted ends, the oldest first. Then it drops ends that were not accepted, the oldest of
-// the namespace that has the most of them. It never drops an open episode. It drops several
-// slots at once, because each call examines every slot.
+// makeRoom makes room for one more key, and reports whether there is room. It first drops the accepted ends, the oldest
+// first. Then it drops ends that were not accepted, the oldest of the namespace that has the most of them. It never
+// drops an open episode. It drops several slots at once, because each call examines every slot.
 func (s *State) makeRoom() bool {
 	if len(s.slots) < s.cfg.MaxKeys {
 		return true
@@ -219,9 +208,8 @@ func (s *State) makeRoom() bool {
 	return true
 }
 
-// byLoss returns a comparison that puts first the slots whose removal loses the least. Slots
-// whose ends were not accepted come last, ordered by the number of such slots in their
-// namespace.
+// byLoss returns a comparison that puts first the slots whose removal loses the least. Slots whose ends were not
+// accepted come last, ordered by the number of such slots in their namespace.
 func byLoss(slots []*slot) func(a, b *slot) int {
 	waiting := map[string]int{}
 	rank := func(e *slot) int {
@@ -379,11 +367,10 @@ func (e *slot) notAfter(now time.Time) {
 	}
 }
 
-// isDone reports whether e needs no further message. e is kept twice as long as its end is
-// repeated, so that the end is not treated as new if Notify gets it again. Time during which
-// the endpoint is unreachable does not count, because the endpoint may have accepted the end
-// and stopped before it notified anyone. The clock may have been set since a state was saved,
-// so imported slots are kept until Notify had time to get their episodes again.
+// isDone reports whether e needs no further message. e is kept twice as long as its end is repeated, so that the end is
+// not treated as new if Notify gets it again. Time during which the endpoint is unreachable does not count, because the
+// endpoint may have accepted the end and stopped before it notified anyone. The clock may have been set since a state
+// was saved, so imported slots are kept until Notify had time to get their episodes again.
 func (s *State) isDone(e *slot, now time.Time) bool {
 	at := now
 	if !s.downSince.IsZero() {
@@ -502,8 +489,7 @@ func (s *State) wakeAll() {
 	s.wakeAt = time.Time{}
 }
 
-// maxLater is the largest number of episodes of one key that wait until an earlier episode was
-// sent.
+// maxLater is the largest number of episodes of one key that wait until an earlier episode was sent.
 const maxLater = 16
 
 // keepForLater keeps ep if the end of an earlier episode of its key still has to be sent. It
@@ -599,12 +585,11 @@ func (s *State) Refused(m Message, now time.Time) bool {
 	return first
 }
 
-// Restarted records at now that the endpoint lost everything that it accepted before the time
-// then. Open episodes are due immediately. The start of an episode whose end was not accepted
-// is also due, unless a peer has notified of it. In that case the episode needs nothing more,
-// because two members that receive an end at the same time may both notify of it. An accepted
-// end is due again as an end, because the process that accepted it may have stopped before it
-// notified anyone.
+// Restarted records at now that the endpoint lost everything that it accepted before the time then. Open episodes are
+// due immediately. The start of an episode whose end was not accepted is also due, unless a peer has notified of it. In
+// that case the episode needs nothing more, because two members that receive an end at the same time may both notify of
+// it. An accepted end is due again as an end, because the process that accepted it may have stopped before it notified
+// anyone.
 func (s *State) Restarted(then, now time.Time) {
 	s.wakeAll()
 	for _, e := range s.slots {

@@ -8,10 +8,9 @@ import (
 	"crowsnest/internal/times"
 )
 
-// SetPeers sets the peers of s. These are the states of the other members of the endpoint's
-// cluster, which notify the same people. If one member has had the alert of an episode for long
-// enough to notify about it, the episode counts as notified in all of them. States of one cluster
-// must be guarded by the same mutex.
+// SetPeers sets the peers of s. These are the states of the other members of the endpoint's cluster, which notify the
+// same people. If one member has had the alert of an episode for long enough to notify about it, the episode counts as
+// notified in all of them. States of one cluster must be guarded by the same mutex.
 func (s *State) SetPeers(peers []*State) { s.peers = peers }
 
 // Reached records whether the endpoint answered at now. An endpoint that does not answer may
@@ -35,8 +34,7 @@ func (s *State) wasNotified(e *slot, now time.Time) bool {
 	return !times.Max(e.lastFiringAt, e.endedAt).Before(enough) || s.up && !now.Before(enough)
 }
 
-// anyPeerSlot reports whether f returns true for at least one peer. f gets the peer and its
-// slot of the episode in e.
+// anyPeerSlot reports whether f returns true for at least one peer. f gets the peer and its slot of the episode in e.
 func (s *State) anyPeerSlot(e *slot, f func(p *State, o *slot) bool) bool {
 	for _, p := range s.peers {
 		if o := p.slots[e.ep.Fingerprint]; o != nil && o.ep.StartsAt.Equal(e.ep.StartsAt) && f(p, o) {
@@ -70,16 +68,14 @@ func (s *State) endedElsewhere(e *slot) bool {
 	return s.anyPeerSlot(e, func(_ *State, o *slot) bool { return !o.endedAt.IsZero() })
 }
 
-// owedElsewhere reports whether the end of e still has to be sent to a peer. Until then, people
-// may see e as firing.
+// owedElsewhere reports whether the end of e still has to be sent to a peer. Until then, people may see e as firing.
 func (s *State) owedElsewhere(e *slot) bool {
 	return s.anyPeerSlot(e, func(p *State, o *slot) bool {
 		return o.known && o.isOver() && o.endedAt.IsZero() && !o.dropped && (!o.isDisplaced() || p.cfg.Resend == 0)
 	})
 }
 
-// Episodes returns the newest episode of each fingerprint whose messages s still sends or
-// repeats.
+// Episodes returns the newest episode of each fingerprint whose messages s still sends or repeats.
 func (s *State) Episodes() []episodes.Episode {
 	var out []episodes.Episode
 	for _, e := range s.slots {

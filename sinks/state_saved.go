@@ -145,9 +145,8 @@ func (s *State) Import(in SavedState, now time.Time) {
 			continue // the endpoint has no mark of the episode
 		}
 		if !e.endedAt.IsZero() {
-			// The end was accepted. It must not be sent again now, because lines that the
-			// engine reads again may reopen the episode. If they do not, the engine passes the
-			// episode to Notify.
+			// The end was accepted. It must not be sent again now, because lines that the engine reads again may reopen
+			// the episode. If they do not, the engine passes the episode to Notify.
 			continue
 		}
 		s.updateSlot(episodes.Episode{
@@ -173,9 +172,8 @@ func WallTime(t, now time.Time) time.Time {
 	return now.Add(t.Sub(now)).UTC().Round(0)
 }
 
-// FromWallTime converts a result of WallTime back to a time with a monotonic clock. The age of
-// t at now then stays the same even if the wall clock is set later. Times later than now
-// become now.
+// FromWallTime converts a result of WallTime back to a time with a monotonic clock. The age of t at now then stays the
+// same even if the wall clock is set later. Times later than now become now.
 func FromWallTime(t, now time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}

@@ -1,14 +1,11 @@
-// Package sources defines the parts that all sources of log lines share: the contract between
-// a source and the pipeline, which matches lines and decides about failures, and the status
-// that sources report.
+// Package sources defines the parts that all sources of log lines share: the contract between a source and the
+// pipeline, which matches lines and decides about failures, and the status that sources report.
 //
-// A source reads lines and passes them to its Pipeline in blocks of whole lines. It moves its
-// position in the same call, so positions and episodes can be saved as one consistent
-// snapshot.
+// A source reads lines and passes them to its Pipeline in blocks of whole lines. It moves its position in the same
+// call, so positions and episodes can be saved as one consistent snapshot.
 //
-// The watermark of a source is the time up to which all of its lines were read, except the
-// lines of lagging streams. A member is a reader inside a source that has its own watermark,
-// such as one agent.
+// The watermark of a source is the time up to which all of its lines were read, except the lines of lagging streams. A
+// member is a reader inside a source that has its own watermark, such as one agent.
 package sources
 
 import (
@@ -32,9 +29,8 @@ type Source interface {
 	// Run reads until ctx ends or the source is exhausted (stdin). It waits for
 	// the goroutines it starts before it returns.
 	Run(ctx context.Context, p Pipeline) error
-	// Positions returns the state from which Restore continues after the lines that the
-	// pipeline has accepted. The caller holds the checkpoint lock, so no call of a Pipeline is
-	// in progress. Positions must not block.
+	// Positions returns the state from which Restore continues after the lines that the pipeline has accepted. The
+	// caller holds the checkpoint lock, so no call of a Pipeline is in progress. Positions must not block.
 	Positions() json.RawMessage
 	// Restore sets the positions before Run. nil means that none were saved. An error means
 	// that they are unusable, and reading starts without them.
@@ -54,9 +50,8 @@ type Pipeline interface {
 	Match(s *matcher.Stream, rec matcher.Record, commit func())
 	// Flush matches the incomplete line that the stream holds.
 	Flush(s *matcher.Stream)
-	// Ingest accepts hits that another process found, in the order of reading. find converts
-	// them to hits of the active rules. It is called once, under the checkpoint lock, and must
-	// not block. commit is called as in Scan.
+	// Ingest accepts hits that another process found, in the order of reading. find converts them to hits of the active
+	// rules. It is called once, under the checkpoint lock, and must not block. commit is called as in Scan.
 	Ingest(find func(set *rules.Set) []matcher.Hit, commit func())
 	// Rules returns the active rules. They are shared and read-only.
 	Rules() *rules.Set
@@ -70,16 +65,14 @@ type Pipeline interface {
 	AddMember(name string)
 	// RemoveMember removes a member. Decisions no longer wait for it.
 	RemoveMember(name string)
-	// PodDeleted reports that a pod was deleted at t, so no more lines can come from it. pod
-	// holds the labels that the streams of the pod share: namespace, pod and the configured
-	// labels.
+	// PodDeleted reports that a pod was deleted at t, so no more lines can come from it. pod holds the labels that the
+	// streams of the pod share: namespace, pod and the configured labels.
 	PodDeleted(pod matcher.Labels, t time.Time)
 }
 
 // Info describes the properties and abilities of a source.
 type Info struct {
-	// Local means that lines get their times from this machine's clock. These times shift when
-	// the clock is set.
+	// Local means that lines get their times from this machine's clock. These times shift when the clock is set.
 	Local bool
 	// Remote means that the source reads from another process, such as the Kubernetes API or
 	// Loki. While that process is down, the source is reported as unable to read, but this
@@ -98,8 +91,7 @@ type Info struct {
 	Members Members
 }
 
-// Members are the members of a source, such as agents. They match lines by their own copies of
-// the rules.
+// Members are the members of a source, such as agents. They match lines by their own copies of the rules.
 type Members interface {
 	// Members returns the names of the known members. Rules about missing lines are on hold
 	// until each member has a watermark. It may be called at any time after Restore.
@@ -108,9 +100,8 @@ type Members interface {
 	// selector. Its answers do not change. If the member starts to read other lines, AddMember
 	// is called again. The function is safe for concurrent use.
 	MemberServes(member string) func(from rules.Selector) bool
-	// MismatchedRules returns the rules of a set that some members lack or have in another version, by
-	// the name of the rule. For such a rule, the absence of lines from these members is not
-	// taken into account. It must not block.
+	// MismatchedRules returns the rules of a set that some members lack or have in another version, by the name of the
+	// rule. For such a rule, the absence of lines from these members is not taken into account. It must not block.
 	MismatchedRules(set *rules.Set) map[string]RuleMismatch
 	// ConfirmSaved is called when the last result of Positions is on disk. If no state is saved, it
 	// is called instead of saving.
@@ -149,9 +140,8 @@ type Status struct {
 	// Losses describe lines that were not read and are lost, by reason. They are part of the
 	// positions, so they survive a restart.
 	Losses map[string]Loss `json:"losses,omitempty"`
-	// LeftOut counts the objects that the source cannot remember for lack of room, by
-	// namespace. It contains the namespaces with the most such objects, and the sum of all
-	// other namespaces under "others".
+	// LeftOut counts the objects that the source cannot remember for lack of room, by namespace. It contains the
+	// namespaces with the most such objects, and the sum of all other namespaces under "others".
 	LeftOut map[string]int64 `json:"left_out,omitempty"`
 	// Unread are the first hundred logs that exist but are not read, ordered by path.
 	// UnreadMore is the number of further unread logs.
@@ -160,8 +150,7 @@ type Status struct {
 	// Logs is the number of existing logs, whether or not they are read. Zero means that the
 	// source does not count them.
 	Logs int `json:"logs,omitempty"`
-	// Members are the states of the members, by name. While a member is down, rules about
-	// missing lines are on hold.
+	// Members are the states of the members, by name. While a member is down, rules about missing lines are on hold.
 	Members map[string]MemberStatus `json:"parts,omitempty"`
 	// Conditions are the problems that members report about themselves, merged.
 	Conditions []Condition `json:"conditions,omitempty"`
@@ -196,8 +185,7 @@ type Condition struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 	Detail   string            `json:"detail,omitempty"` // detail of one of the reports
 	Since    time.Time         `json:"since"`            // earliest start at a member
-	// Count is the sum of the occurrences at all members. Zero means that they are not
-	// counted.
+	// Count is the sum of the occurrences at all members. Zero means that they are not counted.
 	Count    int64     `json:"count,omitempty"`
 	LastSeen time.Time `json:"last,omitzero"`
 	Members  []string  `json:"parts"` // names of the members that report the condition, sorted
@@ -234,8 +222,7 @@ type MemberStatus struct {
 	RefusedAt time.Time `json:"refused,omitzero"`
 	// Reports are the member's open alerts about itself, sorted.
 	Reports []string `json:"reports,omitempty"`
-	// Idle explains why the member has nothing to read. It is "" if the member has something
-	// to read.
+	// Idle explains why the member has nothing to read. It is "" if the member has something to read.
 	Idle string `json:"idle,omitempty"`
 }
 

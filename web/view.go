@@ -77,8 +77,7 @@ type Unknown struct {
 	Failures   []UnknownFailure `json:"failures"`
 }
 
-// UnknownFailure is a failure that no rule describes. It contains the worst unmatched errors of
-// one component.
+// UnknownFailure is a failure that no rule describes. It contains the worst unmatched errors of one component.
 type UnknownFailure struct {
 	Fingerprint string `json:"fingerprint"`
 	// State is alert, held (because the limit of alerts in 24 hours is reached), or known
@@ -145,16 +144,14 @@ type Source struct {
 	// IdleReason is not_installed, no_logs, unreadable, no_lines or no_rules.
 	IdleReason string   `json:"idleReason,omitempty"`
 	Absent     []string `json:"absent,omitempty"` // configured inputs that do not exist
-	// LeftOut is the number of objects, by namespace, that the source cannot remember for lack
-	// of room.
+	// LeftOut is the number of objects, by namespace, that the source cannot remember for lack of room.
 	LeftOut   map[string]int64 `json:"leftOut,omitempty"`
 	AwaySince time.Time        `json:"notSeenSince,omitzero"` // start of the outage; zero if there is none
 	Watermark time.Time        `json:"proved"`                // time up to which all lines have been read
 	Lag       time.Duration    `json:"lagNanoseconds"`
 	Lines     int64            `json:"lines"`
 	Bytes     int64            `json:"bytes"`
-	// number of lines that were evaluated; Lines is the sum of Evaluated, Dropped and
-	// incomplete lines
+	// number of lines that were evaluated; Lines is the sum of Evaluated, Dropped and incomplete lines
 	Evaluated int64            `json:"evaluated"`
 	Dropped   int64            `json:"dropped"`
 	Truncated int64            `json:"truncated"`
@@ -166,13 +163,11 @@ type Source struct {
 	Streams []Stream         `json:"streams,omitempty"`
 	// Unread lists existing logs that are not read.
 	Unread []Unread `json:"unread,omitempty"`
-	// Filtered is set if the source delivers only lines that some rule may match. Streams is
-	// then incomplete.
+	// Filtered is set if the source delivers only lines that some rule may match. Streams is then incomplete.
 	Filtered bool `json:"filtered,omitempty"`
 	// Members are the members of a source that has no streams of its own, ordered by name.
 	Members []Member `json:"parts,omitempty"`
-	// LinesPerSecond is the mean over the last complete minutes, at most five. The server sets
-	// it once it is known.
+	// LinesPerSecond is the mean over the last complete minutes, at most five. The server sets it once it is known.
 	LinesPerSecond *float64 `json:"linesPerSecond,omitempty"`
 }
 
@@ -220,11 +215,9 @@ type Endpoint struct {
 	Sent     int64            `json:"sent"`
 	Failed   map[string]int64 `json:"failed,omitempty"` // number of failed messages by reason
 	Pending  int              `json:"pending"`
-	// ClockSkew is the number of seconds by which the clock of the receiver is ahead of the
-	// local clock.
+	// ClockSkew is the number of seconds by which the clock of the receiver is ahead of the local clock.
 	ClockSkew float64 `json:"clockSkewSeconds"`
-	// DownSince is the time when the receiver was first found down, to within 15 seconds. The
-	// server sets it.
+	// DownSince is the time when the receiver was first found down, to within 15 seconds. The server sets it.
 	DownSince *time.Time `json:"downSince,omitempty"`
 }
 
@@ -240,8 +233,7 @@ type Discovery struct {
 	FailingSince time.Time `json:"failingSince,omitzero"`
 }
 
-// Delivery is the answer of one receiver to one alert. Equal consecutive answers are one
-// Delivery.
+// Delivery is the answer of one receiver to one alert. Equal consecutive answers are one Delivery.
 type Delivery struct {
 	Sink     string    `json:"sink"`
 	Endpoint string    `json:"endpoint"`

@@ -25,8 +25,7 @@ type Config struct {
 	// Node is the name of this node, which must be unique among the agents. Default: the
 	// variable NODE_NAME, or else the host name.
 	Node string `yaml:"node" bounds:"0,4096"`
-	// HTTP configures TLS, credentials and proxies. Redirects are never followed, because they
-	// could leak credentials.
+	// HTTP configures TLS, credentials and proxies. Redirects are never followed, because they could leak credentials.
 	HTTP httpconfig.Config `yaml:"http_config"`
 	// Timeout is the time limit of one request. Default 10s.
 	Timeout time.Duration `yaml:"timeout" bounds:"0|100ms,1m"`

@@ -29,10 +29,9 @@ type reporter struct {
 	notBefore          time.Time
 }
 
-// Report replaces the agent's report, and sets its Node and Instance. If the rules differ from
-// the rules of the last report, the new report is sent only after the aggregator has accepted
-// all earlier hits. A condition with a Count that ended before the aggregator received it is
-// reported once, as over.
+// Report replaces the agent's report, and sets its Node and Instance. If the rules differ from the rules of the last
+// report, the new report is sent only after the aggregator has accepted all earlier hits. A condition with a Count that
+// ended before the aggregator received it is reported once, as over.
 func (s *Sink) Report(report wire.Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,8 +71,7 @@ func (s *Sink) encodeReport() {
 	}
 }
 
-// dueReport returns the report if it must be sent now, or nil. token identifies the report that
-// the aggregator has.
+// dueReport returns the report if it must be sent now, or nil. token identifies the report that the aggregator has.
 func (s *Sink) dueReport(token string, now time.Time) (body []byte, digest string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,8 +82,7 @@ func (s *Sink) dueReport(token string, now time.Time) (body []byte, digest strin
 	return r.body, r.digest
 }
 
-// sendReport sends the report if it is due. An attempt that fails delays hits by at most the
-// timeout of one request.
+// sendReport sends the report if it is due. An attempt that fails delays hits by at most the timeout of one request.
 func (w *sender) sendReport(ctx context.Context, token string) {
 	s := w.s
 	body, digest := s.dueReport(token, s.now())

@@ -24,8 +24,7 @@ const (
 	maxRetryDelay = 2 * time.Second
 	maxRetryAfter = 30 * time.Second // longest Retry-After of the aggregator that is respected
 
-	// stopWithin is the longest duration of the shutdown, including the last message to the
-	// aggregator.
+	// stopWithin is the longest duration of the shutdown, including the last message to the aggregator.
 	stopWithin     = 2500 * time.Millisecond
 	askClosing     = 100 * time.Millisecond // interval between messages during the shutdown
 	goodbyeTimeout = 400 * time.Millisecond
@@ -297,9 +296,8 @@ func connectionFailure(err error) response {
 	return response{reason: reasonConnection, err: errors.New(wire.OneLine(cause.Error(), maxExcerpt))}
 }
 
-// judgeResponse returns the outcome of an HTTP response. Only an aggregator can refuse a batch
-// as malformed. The same status from another server, such as a proxy, does not count against
-// the batch.
+// judgeResponse returns the outcome of an HTTP response. Only an aggregator can refuse a batch as malformed. The same
+// status from another server, such as a proxy, does not count against the batch.
 func judgeResponse(resp *http.Response, body []byte) response {
 	code, ours := resp.StatusCode, resp.Header.Get(wire.Header) != ""
 	a := response{code: code, err: fmt.Errorf("status %d: %s", code, wire.OneLine(string(body), maxExcerpt))}

@@ -1,11 +1,10 @@
 // Package client is the agent's end of the connection to the aggregator. It sends the hits of
 // a node and decides nothing.
 //
-// Hits are sent in numbered batches. The agent keeps each batch until the aggregator has it on
-// disk, and sends it again after a failure. The total size of these batches is limited. When
-// they reach the limit, the agent stops reading, so the log files serve as the buffer.
-// Checkpoint and AckedBatch connect the agent's positions with the batches. Positions may be
-// saved as soon as all batches before them are on the aggregator's disk.
+// Hits are sent in numbered batches. The agent keeps each batch until the aggregator has it on disk, and sends it again
+// after a failure. The total size of these batches is limited. When they reach the limit, the agent stops reading, so
+// the log files serve as the buffer. Checkpoint and AckedBatch connect the agent's positions with the batches.
+// Positions may be saved as soon as all batches before them are on the aggregator's disk.
 package client
 
 import (
@@ -33,8 +32,7 @@ const DefaultMaxUnacked = 8 << 20
 
 // Options are the dependencies of a Sink.
 type Options struct {
-	// Now is the clock; nil means time.Now. Durations are measured with the monotonic clock if
-	// the times have one.
+	// Now is the clock; nil means time.Now. Durations are measured with the monotonic clock if the times have one.
 	Now func() time.Time
 	// Transport replaces the configured transport in tests.
 	Transport http.RoundTripper
@@ -150,9 +148,8 @@ func New(cfg Config, opt Options) (*Sink, error) {
 // Name returns "upstream".
 func (s *Sink) Name() string { return "upstream" }
 
-// Take accepts hits in the order in which they were read. It does not block, so the reader must
-// call Wait first. It does not change the hits, and retains them at most until the next batch
-// is sealed.
+// Take accepts hits in the order in which they were read. It does not block, so the reader must call Wait first. It
+// does not change the hits, and retains them at most until the next batch is sealed.
 func (s *Sink) Take(found []matcher.Hit) {
 	if len(found) == 0 {
 		return
@@ -188,8 +185,7 @@ func (s *Sink) sealBatch() {
 	s.keptBytes += len(b.payload)
 }
 
-// isFull reports whether the batches that the aggregator has not saved reach the size limit.
-// The caller holds mu.
+// isFull reports whether the batches that the aggregator has not saved reach the size limit. The caller holds mu.
 func (s *Sink) isFull() bool { return s.keptBytes+s.builder.Size() >= s.maxUnacked }
 
 // wakeSender makes the sender check whether there is something to send. It does not block.
@@ -216,9 +212,8 @@ func (s *Sink) Wait() {
 	}
 }
 
-// Release ends all current and later calls of Wait, because the sources stop. From then on,
-// hits beyond the limit are dropped, and Checkpoint returns false. The next process therefore
-// reads the lines of these hits again.
+// Release ends all current and later calls of Wait, because the sources stop. From then on, hits beyond the limit are
+// dropped, and Checkpoint returns false. The next process therefore reads the lines of these hits again.
 func (s *Sink) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,9 +272,8 @@ func (s *Sink) Watermark() time.Time {
 	return upTo.Add(s.steady.SetAhead(s.now()))
 }
 
-// readUpTo returns the time up to which all streams except the lagging ones were read, by the
-// steady clock. The time is zero if a source has no watermark or if hits were dropped. The
-// caller holds mu.
+// readUpTo returns the time up to which all streams except the lagging ones were read, by the steady clock. The time is
+// zero if a source has no watermark or if hits were dropped. The caller holds mu.
 func (s *Sink) readUpTo() (upTo time.Time, lagging []matcher.LaggingStream) {
 	if s.dropped {
 		return time.Time{}, nil
@@ -296,10 +290,9 @@ func (s *Sink) readUpTo() (upTo time.Time, lagging []matcher.LaggingStream) {
 	return upTo, matcher.BoundLagging(lagging)
 }
 
-// Checkpoint completes the open batch and returns its number. When AckedBatch reaches this
-// number, the aggregator has all hits on disk that were accepted so far. Checkpoint returns
-// false if this will never happen. The caller ensures that no hits are accepted during the
-// call.
+// Checkpoint completes the open batch and returns its number. When AckedBatch reaches this number, the aggregator has
+// all hits on disk that were accepted so far. Checkpoint returns false if this will never happen. The caller ensures
+// that no hits are accepted during the call.
 func (s *Sink) Checkpoint() (uint64, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -315,8 +308,7 @@ func (s *Sink) AckedBatch() uint64 {
 	return s.ackedSequence
 }
 
-// acknowledge records which batches the aggregator has accepted and saved. The caller holds
-// mu.
+// acknowledge records which batches the aggregator has accepted and saved. The caller holds mu.
 func (s *Sink) acknowledge(a wire.Answer, now time.Time) {
 	s.accepted = min(a.AcceptedSequence, s.sealed)
 	upTo := min(a.SavedSequence, s.accepted)
@@ -331,9 +323,8 @@ func (s *Sink) acknowledge(a wire.Answer, now time.Time) {
 	s.spaceFreed.Broadcast()
 }
 
-// emptyBatch removes the hits from a batch that the aggregator cannot read. Without this,
-// later batches would wait forever, because batches are accepted in order. The caller holds
-// mu.
+// emptyBatch removes the hits from a batch that the aggregator cannot read. Without this, later batches would wait
+// forever, because batches are accepted in order. The caller holds mu.
 func (s *Sink) emptyBatch(sequence uint64) {
 	for i := range s.unsavedBatches {
 		if b := &s.unsavedBatches[i]; b.sequence == sequence {

@@ -14,13 +14,11 @@ const (
 	nextTarget     = 50 * time.Millisecond // pause before the next address is tried
 	maxTargets     = 64                    // largest number of addresses that are tried
 	resolveTimeout = 2 * time.Second
-	// reconnectEvery is the average interval at which the sender reconnects. A Service chooses
-	// a process for each connection, so a sender that never reconnects would not notice that
-	// two aggregators are running.
+	// reconnectEvery is the average interval at which the sender reconnects. A Service chooses a process for each
+	// connection, so a sender that never reconnects would not notice that two aggregators are running.
 	reconnectEvery = time.Minute
-	// twofoldFor is the time for which two aggregators are reported after both answered. If
-	// both run, the chance that ten successive connections all miss one of them is about 1 in
-	// 1,000.
+	// twofoldFor is the time for which two aggregators are reported after both answered. If both run, the chance that
+	// ten successive connections all miss one of them is about 1 in 1,000.
 	twofoldFor = 10 * reconnectEvery
 )
 
@@ -46,8 +44,7 @@ func (t *targets) baseURL() string {
 	return t.current.url
 }
 
-// dial connects to address. If address has the host name of the current target, it connects to
-// the target's IP address.
+// dial connects to address. If address has the host name of the current target, it connects to the target's IP address.
 func (t *targets) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	t.mu.Lock()
 	current := t.current

@@ -19,8 +19,7 @@ type caller struct {
 	reviewed time.Time // time at which the API server accepted its token; zero if the API server was not asked
 }
 
-// checkNode returns the reason why the caller may not send for a node. It returns nil if it
-// may.
+// checkNode returns the reason why the caller may not send for a node. It returns nil if it may.
 func (c *caller) checkNode(node string) *refusal {
 	if c.nodes == nil || slices.Contains(c.nodes, node) {
 		return nil
@@ -28,9 +27,8 @@ func (c *caller) checkNode(node string) *refusal {
 	return &refusal{http.StatusForbidden, refusedAuth, fmt.Errorf("the credentials belong to node %s, not to node %s; set sinks.upstream.node to the name of the Node object (NODE_NAME from spec.nodeName)", strings.Join(c.nodes, ", "), node)}
 }
 
-// restrictNodes restricts the caller to the given nodes. Every configured method of
-// authentication that names nodes calls it. Only the nodes that all of these methods name
-// remain.
+// restrictNodes restricts the caller to the given nodes. Every configured method of authentication that names nodes
+// calls it. Only the nodes that all of these methods name remain.
 func (c *caller) restrictNodes(nodes ...string) {
 	if c.nodes != nil {
 		nodes = slices.DeleteFunc(nodes, func(n string) bool { return !slices.Contains(c.nodes, n) })
@@ -81,8 +79,7 @@ type tokenFile struct {
 	fix    string // advice for requests without a valid token
 }
 
-// checkToken returns the reason why a request with this token is refused. It returns nil if
-// the token is valid.
+// checkToken returns the reason why a request with this token is refused. It returns nil if the token is valid.
 func (f *tokenFile) checkToken(token string) *refusal {
 	switch ok, err := f.Accepts(token); {
 	case err != nil:

@@ -28,23 +28,19 @@ type Config struct {
 	// WebConfigFile is a web configuration file of exporter-toolkit. It configures TLS, client
 	// certificates and basic authentication.
 	WebConfigFile string `yaml:"web_config_file" bounds:"0,4096"`
-	// BearerTokenFile holds the token that agents must present. It is read again when it
-	// changes.
+	// BearerTokenFile holds the token that agents must present. It is read again when it changes.
 	BearerTokenFile string `yaml:"bearer_token_file" bounds:"0,4096"`
 	// TokenReview requires service account tokens from agents.
 	TokenReview *TokenReview `yaml:"token_review"`
-	// CertificateName allows an agent to send only for the node that its client certificate
-	// names, as the common name or a DNS name. WebConfigFile must require and verify client
-	// certificates.
+	// CertificateName allows an agent to send only for the node that its client certificate names, as the common name
+	// or a DNS name. WebConfigFile must require and verify client certificates.
 	CertificateName bool `yaml:"certificate_name"`
-	// AdminTokenFile holds the token with which an operator may make the aggregator forget a
-	// node. It is read again when it changes. If it is not set and TokenReview is, the API
-	// server decides who may do so (see docs/agents.md).
+	// AdminTokenFile holds the token with which an operator may make the aggregator forget a node. It is read again
+	// when it changes. If it is not set and TokenReview is, the API server decides who may do so (see docs/agents.md).
 	AdminTokenFile string `yaml:"admin_token_file" bounds:"0,4096"`
 	// MaxAgents is the largest number of known nodes. Default 500.
 	MaxAgents int `yaml:"max_agents" bounds:"0,10000"`
-	// SilentAfter is the time without messages after which another agent may take the name of
-	// an agent. Default 15s.
+	// SilentAfter is the time without messages after which another agent may take the name of an agent. Default 15s.
 	SilentAfter time.Duration `yaml:"silent_after" bounds:"0|5s,1h"`
 	// ForgetAfter is the time for which the aggregator waits for an unreachable node. During
 	// this time, decisions that need the node's logs are on hold. Default 1h.
@@ -59,8 +55,7 @@ type Config struct {
 
 	// Clock is time.Now; tests set another one.
 	Clock func() time.Time `yaml:"-"`
-	// Leads reports whether this process may accept messages now, and otherwise who may. nil
-	// means that it always may.
+	// Leads reports whether this process may accept messages now, and otherwise who may. nil means that it always may.
 	Leads func() (leads bool, who string) `yaml:"-"`
 	// Transport replaces the connection to the API server in tests.
 	Transport http.RoundTripper `yaml:"-"`
@@ -79,8 +74,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// IsGuarded reports whether this configuration authenticates agents. It assumes that
-// WebConfigFile does.
+// IsGuarded reports whether this configuration authenticates agents. It assumes that WebConfigFile does.
 func (c Config) IsGuarded() bool {
 	return c.WebConfigFile != "" || c.BearerTokenFile != "" || c.TokenReview != nil
 }

@@ -170,9 +170,8 @@ type outcome struct {
 	unknownHits    int           // number of hits in unknownPayload
 }
 
-// ingestBatch converts a batch to hits of the active rules and ingests them. shift returns the
-// duration that is added to their times. commit records the outcome. Both are called with mu
-// held.
+// ingestBatch converts a batch to hits of the active rules and ingests them. shift returns the duration that is added
+// to their times. commit records the outcome. Both are called with mu held.
 func (h *handler) ingestBatch(b *wire.Batch, shift func() time.Duration, commit func(out outcome)) {
 	s := h.s
 	var out outcome
@@ -206,9 +205,8 @@ func (h *handler) ingestBatch(b *wire.Batch, shift func() time.Duration, commit 
 	})
 }
 
-// useWatermark applies the watermark of a message, which is the time up to which the agent has
-// read its logs. If the agent sends reports, its watermark counts only after it has reported
-// its rules.
+// useWatermark applies the watermark of a message, which is the time up to which the agent has read its logs. If the
+// agent sends reports, its watermark counts only after it has reported its rules.
 func (h *handler) useWatermark(n *node, m *wire.Message) {
 	s := h.s
 	var upTo time.Time
@@ -276,8 +274,7 @@ func (h *handler) removeExpired(began, now time.Time) {
 	}
 }
 
-// stopWaiting removes a node, so that no decision waits for its watermark. The caller holds
-// n.busy.
+// stopWaiting removes a node, so that no decision waits for its watermark. The caller holds n.busy.
 func (h *handler) stopWaiting(n *node) {
 	s := h.s
 	s.withLock(func() {

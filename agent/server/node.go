@@ -9,9 +9,8 @@ import (
 	"crowsnest/matcher"
 )
 
-// drainedAfter is the time after which a node counts as drained if its agent announced its
-// shutdown and its Node is cordoned. If only the agent's pod was deleted, the DaemonSet
-// replaces the pod within seconds.
+// drainedAfter is the time after which a node counts as drained if its agent announced its shutdown and its Node is
+// cordoned. If only the agent's pod was deleted, the DaemonSet replaces the pod within seconds.
 const drainedAfter = 30 * time.Second
 
 // node is the state of one node. Its fields are guarded by Source.mu. busy is held while a
@@ -50,8 +49,7 @@ type node struct {
 // isRemoved reports whether n is no longer among the known nodes. The caller holds mu.
 func (s *Source) isRemoved(n *node) bool { return s.nodes[n.name] != n }
 
-// hasExpired reports whether decisions no longer need to wait for the node. The caller holds
-// mu.
+// hasExpired reports whether decisions no longer need to wait for the node. The caller holds mu.
 func (s *Source) hasExpired(n *node, now time.Time) bool {
 	silent := now.Sub(times.Max(n.lastMessageAt, s.restoredAt))
 	if silent >= s.cfg.ForgetAfter {
@@ -73,9 +71,8 @@ func (s *Source) hasExpired(n *node, now time.Time) bool {
 
 const (
 	clockSamples = 8 // number of messages that are used for an estimate
-	// clockTolerance is the difference of two clocks up to which no correction is made. A
-	// correction has an error as large as the delay of messages, so it would disorder the
-	// lines of nodes whose clocks agree.
+	// clockTolerance is the difference of two clocks up to which no correction is made. A correction has an error as
+	// large as the delay of messages, so it would disorder the lines of nodes whose clocks agree.
 	clockTolerance = 2 * time.Second
 	// clockDelay is longer than any message takes to reach this process.
 	clockDelay = 10 * time.Second
@@ -84,13 +81,11 @@ const (
 	enoughSamples = 3
 )
 
-// agentClock estimates how far the clock of an agent is ahead of this process's clock. Both
-// are steady clocks, which do not change when somebody sets the wall clock. An agent sends
-// times of its steady clock.
+// agentClock estimates how far the clock of an agent is ahead of this process's clock. Both are steady clocks, which do
+// not change when somebody sets the wall clock. An agent sends times of its steady clock.
 type agentClock struct {
-	// samples are the newest differences between the sending time and the arrival time. A delay
-	// makes a difference smaller, so the largest one is closest to the true difference of the
-	// clocks.
+	// samples are the newest differences between the sending time and the arrival time. A delay makes a difference
+	// smaller, so the largest one is closest to the true difference of the clocks.
 	samples []time.Duration
 	// correction is the correction that is in use. It changes only if the estimate moves by
 	// clockTolerance, so that the time of a line does not change when the line is sent twice.

@@ -11,17 +11,14 @@ import (
 	"crowsnest/internal/kube"
 )
 
-// unsureAfter is the time without a complete list of Nodes after which the source reports the
-// problem.
+// unsureAfter is the time without a complete list of Nodes after which the source reports the problem.
 const unsureAfter = 30 * time.Second
 
-// Nodes makes the source watch the Nodes of its cluster. The source then no longer waits for
-// an agent whose Node was deleted, or that announced its shutdown on a cordoned Node. It still
-// waits for a Node that is only unreachable, and for every node while the API server cannot be
-// reached. It needs list and watch of nodes.
+// Nodes makes the source watch the Nodes of its cluster. The source then no longer waits for an agent whose Node was
+// deleted, or that announced its shutdown on a cordoned Node. It still waits for a Node that is only unreachable, and
+// for every node while the API server cannot be reached. It needs list and watch of nodes.
 type Nodes struct {
-	// Kubeconfig is the path of a file. The default is the service account of the pod that this
-	// program runs in.
+	// Kubeconfig is the path of a file. The default is the service account of the pod that this program runs in.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 }
 
@@ -35,8 +32,7 @@ const (
 	cordoned // the Node exists and is unschedulable
 )
 
-// nodeWatch knows the Nodes of a cluster. It is a kube.Handler, and is safe for concurrent
-// use.
+// nodeWatch knows the Nodes of a cluster. It is a kube.Handler, and is safe for concurrent use.
 type nodeWatch struct {
 	watcher kube.Watcher
 

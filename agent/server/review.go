@@ -21,14 +21,12 @@ const defaultAudience = "crowsnest"
 
 const (
 	reviewAgain = time.Minute // age at which the verdict on a valid token is renewed
-	// reviewGrace is the age up to which the verdict on a valid token counts while the API
-	// server is unreachable.
+	// reviewGrace is the age up to which the verdict on a valid token counts while the API server is unreachable.
 	reviewGrace   = time.Hour
 	refusedFor    = 10 * time.Second // age at which the verdict on an invalid token is renewed
 	reviewTimeout = 5 * time.Second
 	reviewRate    = 20 // largest number of requests to the API server per second
-	// minBurst is the smallest number of requests that may be made at once. It grows to twice
-	// the number of agents.
+	// minBurst is the smallest number of requests that may be made at once. It grows to twice the number of agents.
 	minBurst   = 100
 	maxRefused = 1024
 	maxToken   = 16 << 10
@@ -42,17 +40,15 @@ const (
 	operatorVerb     = "delete"
 )
 
-// TokenReview requires agents to present a service account token that is bound to their pod.
-// The API server reports whether the token is valid and on which node the pod runs. A token can
-// therefore not be used for another node.
+// TokenReview requires agents to present a service account token that is bound to their pod. The API server reports
+// whether the token is valid and on which node the pod runs. A token can therefore not be used for another node.
 type TokenReview struct {
 	// ServiceAccount is the service account of the agents, as NAMESPACE/NAME.
 	ServiceAccount string `yaml:"service_account" bounds:"0,4096" strict:"required"`
 	// Audience is the audience of the tokens. Default crowsnest.
 	Audience string `yaml:"audience" bounds:"0,4096"`
-	// Kubeconfig is the path of a file. The default is the service account of the pod that this
-	// program runs in. The account needs the right to create tokenreviews, and for operators
-	// subjectaccessreviews.
+	// Kubeconfig is the path of a file. The default is the service account of the pod that this program runs in. The
+	// account needs the right to create tokenreviews, and for operators subjectaccessreviews.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 }
 
@@ -105,9 +101,8 @@ func (r *reviewer) addVerdict(v verdict) {
 	r.good.Add(v.token, v)
 }
 
-// checkToken returns the verdict on a token. It asks the API server if there is no recent
-// verdict. While the API server is unreachable, a valid token stays valid for an hour, and a
-// token without a verdict is refused for now.
+// checkToken returns the verdict on a token. It asks the API server if there is no recent verdict. While the API server
+// is unreachable, a valid token stays valid for an hour, and a token without a verdict is refused for now.
 func (r *reviewer) checkToken(ctx context.Context, token string) (verdict, *refusal) {
 	if token == "" || len(token) > maxToken {
 		return verdict{}, &refusal{http.StatusUnauthorized, refusedAuth, fmt.Errorf("not authorized: the agent must present a token of service account %s for the audience %s; set sinks.upstream.http_config.authorization.credentials_file to a projected token", r.cfg.ServiceAccount, r.cfg.Audience)}
@@ -253,9 +248,8 @@ func (r *reviewer) podNode(ctx context.Context, owner *kube.User) (string, error
 	return p.Spec.NodeName, nil
 }
 
-// checkOperator asks the API server who owns a token and whether that user may delete the agent
-// of a node. The answer is not cached, because requests are rare and a revoked right must end
-// immediately.
+// checkOperator asks the API server who owns a token and whether that user may delete the agent of a node. The answer
+// is not cached, because requests are rare and a revoked right must end immediately.
 func (r *reviewer) checkOperator(ctx context.Context, token, node string) *refusal {
 	ns, _, _ := strings.Cut(r.cfg.ServiceAccount, "/")
 	if token == "" || len(token) > maxToken {

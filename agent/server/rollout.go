@@ -137,8 +137,7 @@ func (s *Source) reportToken(n *node) string {
 	return n.digest + "-" + s.rollout.id
 }
 
-// holdHits keeps hits until their rules are loaded, within maxHeld and maxHeldNode. The caller
-// holds mu.
+// holdHits keeps hits until their rules are loaded, within maxHeld and maxHeldNode. The caller holds mu.
 func (s *Source) holdHits(node string, out outcome) {
 	if out.unknownHits == 0 {
 		return
@@ -178,8 +177,7 @@ func (s *Source) dropHeld(matches func(*heldBatch) bool) {
 	})
 }
 
-// applyHeld ingests the held hits whose rules are now loaded, and drops batches that are too
-// old.
+// applyHeld ingests the held hits whose rules are now loaded, and drops batches that are too old.
 func (h *handler) applyHeld() {
 	s, set, now := h.s, h.p.Rules(), h.s.cfg.Clock()
 	var waiting []*heldBatch

@@ -21,8 +21,7 @@ type savedSource struct {
 	Nodes       map[string]savedNode `json:"nodes"`
 	Gap         sources.Loss         `json:"gap,omitzero"`
 	HeldBatches []heldBatch          `json:"held,omitempty"`
-	// Behind has the times since which agents have another version of a rule, by name of the
-	// rule.
+	// Behind has the times since which agents have another version of a rule, by name of the rule.
 	MismatchedRules map[string]time.Time `json:"behind,omitempty"`
 }
 
@@ -33,9 +32,8 @@ type savedNode struct {
 	HasObject       bool          `json:"node,omitempty"`
 	Heard           time.Time     `json:"heard"`
 	ClockCorrection time.Duration `json:"ahead,omitempty"` // correction of the agent's clock
-	// Token is the hash of the agent's token, and Reviewed is the time at which the API server
-	// accepted the token. With both, the aggregator accepts the agent after a restart even if
-	// the API server is unreachable.
+	// Token is the hash of the agent's token, and Reviewed is the time at which the API server accepted the token. With
+	// both, the aggregator accepts the agent after a restart even if the API server is unreachable.
 	Token      string               `json:"token,omitempty"`
 	Reviewed   time.Time            `json:"reviewed,omitzero"`
 	Conditions map[string]condition `json:"conditions,omitempty"`

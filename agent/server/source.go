@@ -1,11 +1,9 @@
-// Package server is the aggregator's end of the connection to the agents. It accepts the hits
-// that agents find on their nodes. Each node is a member of the source with its own watermark,
-// which is the time up to which its logs were read.
+// Package server is the aggregator's end of the connection to the agents. It accepts the hits that agents find on their
+// nodes. Each node is a member of the source with its own watermark, which is the time up to which its logs were read.
 //
-// A batch is accepted only once and in order, however often it is sent. Each answer names the
-// newest batch in the saved state. The agent keeps later batches, and sends them again after a
-// restart of the aggregator. Input from the network is limited before memory is allocated for
-// it.
+// A batch is accepted only once and in order, however often it is sent. Each answer names the newest batch in the saved
+// state. The agent keeps later batches, and sends them again after a restart of the aggregator. Input from the network
+// is limited before memory is allocated for it.
 package server
 
 import (
@@ -39,8 +37,7 @@ const (
 // not know. Agents that are running connect within a few seconds.
 const settleTime = 15 * time.Second
 
-// lossGap is the reason for losing hits of a batch that neither the state of the aggregator
-// nor the agent has any more.
+// lossGap is the reason for losing hits of a batch that neither the state of the aggregator nor the agent has any more.
 const lossGap = "agent_gap"
 
 // skewShown is the smallest difference of two clocks that is reported.
@@ -132,9 +129,8 @@ func (s *Source) withLock(f func()) {
 	f()
 }
 
-// OnComplaints sets ingest, which receives the unmatched errors that a member reports. report
-// is nil if the member's agent does not look for them. If ingest returns an error, the member's
-// report is refused. ingest must not block.
+// OnComplaints sets ingest, which receives the unmatched errors that a member reports. report is nil if the member's
+// agent does not look for them. If ingest returns an error, the member's report is refused. ingest must not block.
 func (s *Source) OnComplaints(ingest func(member string, report []byte) error) {
 	s.onComplaints.Store(&ingest)
 }
@@ -173,9 +169,8 @@ func (s *Source) Serves(from rules.Selector) bool {
 	return slices.ContainsFunc(s.Members(), func(member string) bool { return s.MemberServes(member)(from) })
 }
 
-// MemberServes returns a function that reports whether the streams of an agent can satisfy a
-// selector. It is based on the agent's newest report. Without a report, it assumes that they
-// can satisfy any selector.
+// MemberServes returns a function that reports whether the streams of an agent can satisfy a selector. It is based on
+// the agent's newest report. Without a report, it assumes that they can satisfy any selector.
 func (s *Source) MemberServes(member string) func(rules.Selector) bool {
 	var unread []string
 	s.withLock(func() {

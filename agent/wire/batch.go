@@ -39,8 +39,7 @@ func (b *Batch) Len() int { return len(b.hits) }
 
 var errTruncated = errors.New("it is incomplete")
 
-// Decoder decodes batches and reuses memory. The zero value is ready. It is not safe for
-// concurrent use.
+// Decoder decodes batches and reuses memory. The zero value is ready. It is not safe for concurrent use.
 type Decoder struct {
 	raw []byte
 	in  io.ReadCloser
@@ -223,8 +222,7 @@ func (r *reader) readRecords(b *Batch) {
 	}
 }
 
-// readHits reads the columns of hits. A hit without a text gets the text of an equivalent line
-// of its record.
+// readHits reads the columns of hits. A hit without a text gets the text of an equivalent line of its record.
 func (r *reader) readHits(b *Batch) {
 	n := r.readCount("hits", maxHits)
 	if uint64(n)*8 > uint64(len(r.b)) {

@@ -17,8 +17,7 @@ import (
 
 // Limits of a batch while it is built.
 const (
-	// MaxPayload is the largest size of a compressed batch in bytes. maxRaw is the largest size
-	// of its content.
+	// MaxPayload is the largest size of a compressed batch in bytes. maxRaw is the largest size of its content.
 	MaxPayload = 1 << 20
 	maxRaw     = 8 << 20
 	maxHits    = 1 << 16 // largest number of hits in a batch
@@ -70,8 +69,7 @@ type foldedHit struct {
 	t      int64 // time in nanoseconds since 1970
 	id     uint64
 	text   string
-	// textWritten is set if the batch contains the line's text. Otherwise the text of an
-	// equivalent line is used.
+	// textWritten is set if the batch contains the line's text. Otherwise the text of an equivalent line is used.
 	textWritten bool
 }
 
@@ -84,8 +82,7 @@ func (b *Builder) Size() int { return b.size }
 // IsFull reports whether the batch should be sealed before another hit is added.
 func (b *Builder) IsFull() bool { return b.size >= fullAt || len(b.hits) >= fullHits }
 
-// Add adds a hit. It copies the texts that it keeps, so the caller may reuse the memory of the
-// hit's texts.
+// Add adds a hit. It copies the texts that it keeps, so the caller may reuse the memory of the hit's texts.
 func (b *Builder) Add(h *matcher.Hit) {
 	if b.recordAt == nil {
 		b.ruleAt, b.mapAt, b.labelsAt, b.recordAt = map[*rules.Rule]int{}, map[uintptr]int{}, map[string]int{}, map[string]int{}
@@ -271,8 +268,7 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// clampNanos converts a time to nanoseconds since 1970. It clamps the time to the range that
-// the engine uses.
+// clampNanos converts a time to nanoseconds since 1970. It clamps the time to the range that the engine uses.
 func clampNanos(t time.Time) int64 {
 	switch y := t.Year(); {
 	case y < 1970:

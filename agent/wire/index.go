@@ -83,11 +83,10 @@ type streamKey struct {
 	labels int
 }
 
-// FindHits converts a batch to hits of the indexed rules, in the order of reading. During a
-// rollout, the sender may have another version of a rule. Our version then evaluates the lines
-// again. A line without its text cannot be evaluated again. It is accepted unchanged if our
-// version has the part that it matched, and if the hit has every value that our version
-// captures.
+// FindHits converts a batch to hits of the indexed rules, in the order of reading. During a rollout, the sender may
+// have another version of a rule. Our version then evaluates the lines again. A line without its text cannot be
+// evaluated again. It is accepted unchanged if our version has the part that it matched, and if the hit has every value
+// that our version captures.
 func (b *Batch) FindHits(x *Index) ([]matcher.Hit, Outcome) {
 	out := Outcome{}
 	targets := make([]target, len(b.records))
@@ -201,9 +200,8 @@ func (b *Batch) evaluateAgain(x *Index, streams map[streamKey]*matcher.Stream, r
 	return found, true
 }
 
-// UnknownHits returns a sealed batch of the hits whose rules are not indexed, and their
-// number. The batch contains the text of every line that has one. The batch is nil if there
-// are no such hits.
+// UnknownHits returns a sealed batch of the hits whose rules are not indexed, and their number. The batch contains the
+// text of every line that has one. The batch is nil if there are no such hits.
 func (b *Batch) UnknownHits(x *Index) (payload []byte, n int) {
 	var out Builder
 	made := make([]*rules.Rule, len(b.rules))
@@ -236,8 +234,7 @@ func (b *Batch) RuleNames() []string {
 	return out
 }
 
-// OldestTime returns the time of the oldest hit in nanoseconds since 1970, or math.MaxInt64 if
-// there are no hits.
+// OldestTime returns the time of the oldest hit in nanoseconds since 1970, or math.MaxInt64 if there are no hits.
 func (b *Batch) OldestTime() int64 {
 	oldest := int64(math.MaxInt64)
 	for i := range b.hits {

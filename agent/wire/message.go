@@ -1,12 +1,10 @@
 // Package wire is the protocol between agents and the aggregator. It carries hits.
 //
-// A Builder combines the hits of a short time to a batch. Equal hits share their rule, part,
-// values and labels, which are written once. Each line adds its time, its fingerprint and
-// sometimes its text. A batch keeps the order of reading and everything that affects
-// decisions, so the engine decides the same from a Batch as from the hits themselves. A
-// Message carries a batch, or only a watermark, which is the time up to which the agent's logs
-// were read. A Report carries information that only the agent has, such as problems of its
-// node.
+// A Builder combines the hits of a short time to a batch. Equal hits share their rule, part, values and labels, which
+// are written once. Each line adds its time, its fingerprint and sometimes its text. A batch keeps the order of reading
+// and everything that affects decisions, so the engine decides the same from a Batch as from the hits themselves. A
+// Message carries a batch, or only a watermark, which is the time up to which the agent's logs were read. A Report
+// carries information that only the agent has, such as problems of its node.
 //
 // The package uses no clock and does no I/O. Its input comes from the network, so it checks
 // every size before it allocates memory.
@@ -30,11 +28,9 @@ import (
 const (
 	// Path is the path to which messages are sent by POST.
 	Path = "/api/v1/agents/hits"
-	// NodePath, followed by the name of a node, is the path of a node. A DELETE makes the
-	// aggregator forget the node.
+	// NodePath, followed by the name of a node, is the path of a node. A DELETE makes the aggregator forget the node.
 	NodePath = "/api/v1/agents/nodes/"
-	// RulesPath is the path of the active rule files of namespaces. A POST without a body returns
-	// them.
+	// RulesPath is the path of the active rule files of namespaces. A POST without a body returns them.
 	RulesPath = "/api/v1/agents/rules"
 	// MaxRules is the largest size of the response with these files in bytes.
 	MaxRules = 16 << 20
@@ -78,16 +74,14 @@ type Message struct {
 	// OldestSequence is the number of the oldest batch that the agent still has. If it has none, OldestSequence
 	// is the number of the next batch. Older batches cannot be sent again.
 	OldestSequence uint64 `json:"first"`
-	// SentAt is the time of sending by the steady clock of the agent. This clock starts with the
-	// time of the node when the agent started, and advances by the elapsed time. Watermark and
-	// the times of hits are by the same clock. The clock never jumps, so the aggregator can
-	// correct all of these times by one difference.
+	// SentAt is the time of sending by the steady clock of the agent. This clock starts with the time of the node when
+	// the agent started, and advances by the elapsed time. Watermark and the times of hits are by the same clock. The
+	// clock never jumps, so the aggregator can correct all of these times by one difference.
 	SentAt time.Time `json:"sent"`
 	// Watermark is a time up to which this batch and the earlier ones contain all hits, except
 	// the hits of lagging streams. Zero means that it is unknown.
 	Watermark time.Time `json:"watermark,omitzero"`
-	// Lagging are the streams that were read only up to earlier times. There are at most
-	// matcher.MaxLagging.
+	// Lagging are the streams that were read only up to earlier times. There are at most matcher.MaxLagging.
 	Lagging []matcher.LaggingStream `json:"lagging,omitempty"`
 	// Goodbye means that the agent stops. Final means that the agent will not come back.
 	Goodbye bool `json:"goodbye,omitempty"`
@@ -189,8 +183,7 @@ func (m *Message) check() error {
 	return nil
 }
 
-// CheckName returns an error if the name of a node is not valid. The name becomes part of
-// metrics, alerts and logs.
+// CheckName returns an error if the name of a node is not valid. The name becomes part of metrics, alerts and logs.
 func CheckName(node string) error {
 	if node == "" || len(node) > MaxName {
 		return fmt.Errorf("the name of a node has 1 to %d bytes, not %d", MaxName, len(node))
@@ -213,9 +206,8 @@ type Answer struct {
 	// SavedSequence is the number of the newest batch on the aggregator's disk. The agent need not
 	// keep this batch or earlier ones.
 	SavedSequence uint64 `json:"saved"`
-	// Report identifies the report of this instance that the aggregator has, and the rules
-	// with which the report was compared. It is "" if the aggregator has no report, and the
-	// agent then sends its report.
+	// Report identifies the report of this instance that the aggregator has, and the rules with which the report was
+	// compared. It is "" if the aggregator has no report, and the agent then sends its report.
 	Report string `json:"report,omitempty"`
 	// OwnedRules identifies the active rule files of namespaces, which the agent fetches from
 	// RulesPath. It is "" if the aggregator does not know them yet.
@@ -231,8 +223,7 @@ type RulesAnswer struct {
 
 // ReportAnswer is the aggregator's JSON response to a report.
 type ReportAnswer struct {
-	// Report is an identifier. While Answer.Report has this value, the agent need not send its
-	// report again.
+	// Report is an identifier. While Answer.Report has this value, the agent need not send its report again.
 	Report string `json:"report"`
 	// MismatchedRules are the rules that the aggregator has in another version, and since when. For
 	// these rules, the agent sends the text of every line that its own version finds (see

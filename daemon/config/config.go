@@ -36,8 +36,7 @@ type Config struct {
 	Redaction Redaction       `yaml:"redaction"`
 	Storage   Storage         `yaml:"storage"`
 	Web       Web             `yaml:"web"`
-	// HighAvailability makes this process one of two, of which one leads and the other
-	// stands by.
+	// HighAvailability makes this process one of two, of which one leads and the other stands by.
 	HighAvailability *lead.Settings `yaml:"high_availability"`
 
 	Keys strictyaml.Keys `yaml:"-"`
@@ -60,8 +59,7 @@ type Global struct {
 	Keys strictyaml.Keys `yaml:"-"`
 }
 
-// ApplyTo adds the global labels and the global address to a sink's settings. The sink's own
-// values take precedence.
+// ApplyTo adds the global labels and the global address to a sink's settings. The sink's own values take precedence.
 func (g Global) ApplyTo(labels *map[string]string, url *string) {
 	*labels = MergeLabels(g.ExternalLabels, *labels)
 	if *url == "" {
@@ -93,17 +91,15 @@ type RulesConfig struct {
 	// Scope is "node" if this process reads the logs of a single node and has no upstream.
 	// Then only rules whose lines are all on one node are active. Default cluster.
 	Scope rules.Scope `yaml:"scope" bounds:"0,4096" jsonschema:"enum=node,enum=cluster"`
-	// InfrastructureNamespaces are the namespaces whose lines rules with `origin:
-	// infrastructure` trust. "+x" adds a name or glob to the built-in list, "-x"
-	// removes one from the list, and a plain name replaces the list. ["*"] trusts
-	// every namespace.
+	// InfrastructureNamespaces are the namespaces whose lines rules with `origin: infrastructure` trust. "+x" adds a
+	// name or glob to the built-in list, "-x" removes one from the list, and a plain name replaces the list. ["*"]
+	// trusts every namespace.
 	InfrastructureNamespaces []string `yaml:"infrastructure_namespaces" bounds:"0,1000,4096"`
 	// AlertUnverified raises the alert CrowsnestRulesUnverified for each running release
 	// of a component whose rules were not verified for that release.
 	AlertUnverified bool `yaml:"alert_unverified"`
-	// ConfigMaps enables packs of namespaces, which are objects with a label, in any namespace.
-	// Their rules read only the streams of that namespace (see docs/packs.md). An agent gets them
-	// from its aggregator.
+	// ConfigMaps enables packs of namespaces, which are objects with a label, in any namespace. Their rules read only
+	// the streams of that namespace (see docs/packs.md). An agent gets them from its aggregator.
 	ConfigMaps *configmaps.Settings `yaml:"config_maps"`
 	// AllowEmpty allows a daemon without rules.
 	AllowEmpty bool `yaml:"allow_empty"`
@@ -132,10 +128,9 @@ func (c *Config) ExternalLabels() []map[string]string {
 	return out
 }
 
-// Limits bound what is kept in memory. Namespaces share each limit. When it is reached, the
-// namespace with the most entries loses its oldest, and an alert names it. Infrastructure
-// namespaces have ActiveAlerts once more for themselves, and a quarter more of Keys. Critical
-// rules may use a quarter more of both.
+// Limits bound what is kept in memory. Namespaces share each limit. When it is reached, the namespace with the most
+// entries loses its oldest, and an alert names it. Infrastructure namespaces have ActiveAlerts once more for
+// themselves, and a quarter more of Keys. Critical rules may use a quarter more of both.
 type Limits struct {
 	// ActiveAlerts is the largest number of open alerts of all rules. Default 1000.
 	ActiveAlerts int `yaml:"active_alerts" bounds:"1,1000000"`
@@ -144,8 +139,7 @@ type Limits struct {
 	AlertsPerNamespace int `yaml:"alerts_per_namespace" bounds:"0,1000000"`
 	// Keys is the largest number of keys that have matching lines but no open alert. Default 10000.
 	Keys int `yaml:"keys" bounds:"1,10000000"`
-	// Fingerprints is the largest number of lines that are remembered to recognize repeated
-	// lines. Default 32768.
+	// Fingerprints is the largest number of lines that are remembered to recognize repeated lines. Default 32768.
 	Fingerprints int `yaml:"fingerprints" bounds:"1,100000000"`
 	// RuleCPU is the share of one CPU that a rule may use. A rule that uses more for a
 	// full minute is quarantined. Default 0.2; 0 turns the limit off.
@@ -156,8 +150,7 @@ type Limits struct {
 type Redaction struct {
 	// Disabled turns redaction off.
 	Disabled bool `yaml:"disabled"`
-	// Patterns are further regular expressions (RE2). Everything that they match is
-	// hidden.
+	// Patterns are further regular expressions (RE2). Everything that they match is hidden.
 	Patterns []string `yaml:"patterns" bounds:"0,1000,4096"`
 
 	Keys strictyaml.Keys `yaml:"-"`
@@ -227,8 +220,7 @@ func (c *Config) Decode(file string, data []byte) strictyaml.Problems {
 	problems := strictyaml.Decode(file, data, c, strictyaml.Options{})
 	problems = append(problems, c.checkAll()...)
 	problems.Sort()
-	// The line that a problem shows may contain a password or the address of a webhook, which
-	// is also a secret.
+	// The line that a problem shows may contain a password or the address of a webhook, which is also a secret.
 	hide := redact.New(nil)
 	for i := range problems {
 		problems[i].Snippet = endpointParams.ReplaceAllString(problems[i].Snippet, "$1"+secretText)

@@ -7,8 +7,7 @@ import (
 	"crowsnest/internal/strictyaml"
 )
 
-// Sentinel reports failures that no rule describes, as alerts UnknownFailure of severity
-// info: docs/unknown.md.
+// Sentinel reports failures that no rule describes, as alerts UnknownFailure of severity info: docs/unknown.md.
 type Sentinel struct {
 	// Enabled turns on the alert UnknownFailure and the page Unknown (see docs/unknown.md). Default true.
 	Enabled bool `yaml:"enabled"`

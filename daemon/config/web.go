@@ -18,13 +18,11 @@ import (
 	"crowsnest/web"
 )
 
-// Web sets the targets of the links on the daemon's pages, and the actions that the pages
-// offer.
+// Web sets the targets of the links on the daemon's pages, and the actions that the pages offer.
 type Web struct {
-	// LogsURL is the address of the logs of an alert, such as a query of Grafana Explore.
-	// {selector} is the selector of the streams in LogQL, {selector_json} the same inside
-	// a JSON string, {from} and {to} are times in milliseconds, {from_time} and {to_time}
-	// in RFC 3339, and {NAME} is the alert's label NAME. Values are percent-encoded; write
+	// LogsURL is the address of the logs of an alert, such as a query of Grafana Explore. {selector} is the selector of
+	// the streams in LogQL, {selector_json} the same inside a JSON string, {from} and {to} are times in milliseconds,
+	// {from_time} and {to_time} in RFC 3339, and {NAME} is the alert's label NAME. Values are percent-encoded; write
 	// other braces as %7B and %7D.
 	LogsURL string `yaml:"logs_url" bounds:"0,4096"`
 	// AlertmanagerURL is the address of Alertmanager's pages for browsers. Default: the
@@ -33,14 +31,12 @@ type Web struct {
 	// Silences lets everybody who can read the pages make silences in the Alertmanagers
 	// below sinks. Default false: the pages link to the form of Alertmanager.
 	Silences bool `yaml:"silences"`
-	// IdentityHeader is the name of the header in which an authenticating proxy sends the
-	// name of the user, such as X-Auth-Request-User. crowsnest believes the header only from
-	// TrustedProxies, and uses the name as the author of silences. Default: users type their
-	// names.
+	// IdentityHeader is the name of the header in which an authenticating proxy sends the name of the user, such as
+	// X-Auth-Request-User. crowsnest believes the header only from TrustedProxies, and uses the name as the author of
+	// silences. Default: users type their names.
 	IdentityHeader string `yaml:"identity_header" bounds:"0,256"`
-	// TrustedProxies are the IP addresses and networks, such as 10.0.3.0/24, from which
-	// crowsnest believes IdentityHeader. The proxies must replace the header that a client
-	// sends.
+	// TrustedProxies are the IP addresses and networks, such as 10.0.3.0/24, from which crowsnest believes
+	// IdentityHeader. The proxies must replace the header that a client sends.
 	TrustedProxies []string `yaml:"trusted_proxies" bounds:"0,100,64"`
 
 	// MCP serves the tools for language models at /mcp, to everybody who can read the pages
@@ -50,8 +46,7 @@ type Web struct {
 	Keys strictyaml.Keys `yaml:"-"`
 }
 
-// placeholder matches the placeholders that LogsURL replaces, and braces that are not part of
-// one.
+// placeholder matches the placeholders that LogsURL replaces, and braces that are not part of one.
 var placeholder = lazyre.New(`\{[A-Za-z_][A-Za-z0-9_]*\}|[{}]`)
 
 func (c *Config) checkWeb(k *checker) {

@@ -30,8 +30,7 @@ type Settings struct {
 	// SharedFolder is the folder by which the leader is elected elsewhere. It must be on
 	// storage that both processes share and that has locks between machines, such as NFSv4.
 	SharedFolder string `yaml:"shared_folder" bounds:"0,4096"`
-	// ListenAddress is the address at which the leader serves its checkpoints to the standby.
-	// Default :9796.
+	// ListenAddress is the address at which the leader serves its checkpoints to the standby. Default :9796.
 	ListenAddress string `yaml:"listen_address" bounds:"0,4096"`
 	// AdvertiseURL is the address at which the other process reaches this listener. Default:
 	// the variable POD_IP, or else the host name, with the port of ListenAddress.
@@ -43,8 +42,7 @@ type Settings struct {
 	BearerTokenFile string `yaml:"bearer_token_file" bounds:"0,4096"`
 	// TokenReview requires a service account token from the standby.
 	TokenReview *TokenReview `yaml:"token_review"`
-	// HTTP configures the standby's requests. It has TLS, credentials and proxies, like
-	// http_config of Prometheus.
+	// HTTP configures the standby's requests. It has TLS, credentials and proxies, like http_config of Prometheus.
 	HTTP httpconfig.Config `yaml:"http_config"`
 	// LeaseDuration is the time after the leader's last renewal of its lease after which the
 	// standby becomes the leader. A leader that cannot renew stops after two thirds of this
@@ -61,8 +59,7 @@ type Settings struct {
 type Lease struct {
 	// Name is the name of the Lease. Default crowsnest.
 	Name string `yaml:"name" bounds:"0,253"`
-	// Namespace is the namespace of the Lease. Default: the namespace of the pod of this
-	// program.
+	// Namespace is the namespace of the Lease. Default: the namespace of the pod of this program.
 	Namespace string `yaml:"namespace" bounds:"0,253"`
 	// Kubeconfig is the path of a file. Default: the service account of the pod in which this
 	// program runs. The account needs get and update of the Lease, and create of leases.

@@ -82,8 +82,7 @@ func (c *Client) Close() {
 	c.disconnect()
 }
 
-// disconnect drops the connection, so that the next request reads the configuration again. The
-// caller holds mu.
+// disconnect drops the connection, so that the next request reads the configuration again. The caller holds mu.
 func (c *Client) disconnect() {
 	if c.conn != nil {
 		for _, t := range c.conn.own {
@@ -410,8 +409,7 @@ func readList(r io.Reader, each func(json.RawMessage) error) (meta listMeta, err
 	return meta, err
 }
 
-// decoder reads a sequence of JSON values. It fails with errTooLarge at a value that is longer
-// than maxObject.
+// decoder reads a sequence of JSON values. It fails with errTooLarge at a value that is longer than maxObject.
 type decoder struct {
 	*json.Decoder
 	budget *budget

@@ -94,8 +94,7 @@ type State struct {
 	LastRead time.Time
 }
 
-// State returns the state. It is safe for concurrent use and does not wait for the
-// Handler.
+// State returns the state. It is safe for concurrent use and does not wait for the Handler.
 func (w *Watcher) State() State {
 	w.mu.Lock()
 	defer w.mu.Unlock()

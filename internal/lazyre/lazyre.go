@@ -42,14 +42,12 @@ func (r *Regexp) FindStringIndex(s string) []int { return r.compiled().FindStrin
 // FindStringSubmatch returns the leftmost match and its groups, or nil if there is none.
 func (r *Regexp) FindStringSubmatch(s string) []string { return r.compiled().FindStringSubmatch(s) }
 
-// FindAllStringIndex returns the positions of the first n matches, or of all matches if n is
-// negative.
+// FindAllStringIndex returns the positions of the first n matches, or of all matches if n is negative.
 func (r *Regexp) FindAllStringIndex(s string, n int) [][]int {
 	return r.compiled().FindAllStringIndex(s, n)
 }
 
-// FindAllStringSubmatch returns the first n matches with their groups, or all matches if n is
-// negative.
+// FindAllStringSubmatch returns the first n matches with their groups, or all matches if n is negative.
 func (r *Regexp) FindAllStringSubmatch(s string, n int) [][]string {
 	return r.compiled().FindAllStringSubmatch(s, n)
 }

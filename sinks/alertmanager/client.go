@@ -21,16 +21,14 @@ const (
 	maxStatus    = 1 << 20         // largest number of bytes read of a status, which has the configuration
 	hedgeAfter   = 3 * time.Second // time after which postAlerts starts another request
 	statusWithin = 2 * time.Second
-	// wakesWithin is the time limit of a request to an endpoint that is down. The kernel
-	// repeats the SYN of a waiting request after 1 s and 3 s, so the request reaches the
-	// endpoint within 2 s after an outage.
+	// wakesWithin is the time limit of a request to an endpoint that is down. The kernel repeats the SYN of a waiting
+	// request after 1 s and 3 s, so the request reaches the endpoint within 2 s after an outage.
 	wakesWithin = 4 * time.Second
 	maxRetry    = 30 * time.Second // longest Retry-After that is respected
 )
 
-// client sends HTTP requests to one Alertmanager. It uses net/http and the models of
-// Alertmanager's API, but not the generated client. That client hides Retry-After, encodes
-// each alert twice, and logs credentials if DEBUG is set.
+// client sends HTTP requests to one Alertmanager. It uses net/http and the models of Alertmanager's API, but not the
+// generated client. That client hides Retry-After, encodes each alert twice, and logs credentials if DEBUG is set.
 type client struct {
 	base    string
 	key     string // configuration key of the address
@@ -46,10 +44,9 @@ type answer struct {
 	date time.Time // time on the peer's clock; zero if the response had no time
 }
 
-// postAlerts sends a list of alerts. If hedge is set, it starts another request on a new
-// connection each time 3 s pass without an answer. The first request that is accepted counts.
-// This finds an endpoint after an outage even if older requests still hang. Sending alerts
-// twice is harmless.
+// postAlerts sends a list of alerts. If hedge is set, it starts another request on a new connection each time 3 s pass
+// without an answer. The first request that is accepted counts. This finds an endpoint after an outage even if older
+// requests still hang. Sending alerts twice is harmless.
 func (c *client) postAlerts(ctx context.Context, body []byte, hedge bool) answer {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -140,9 +137,8 @@ const (
 // status holds the used fields of an Alertmanager's status.
 type status struct {
 	date time.Time // time on the Alertmanager's clock, truncated to seconds; zero if the response had no time
-	// uptime is the start time of the process, by its clock and to the millisecond. It
-	// identifies the process, and does not change when a clock is set. Zero means that the
-	// response lacked it.
+	// uptime is the start time of the process, by its clock and to the millisecond. It identifies the process, and does
+	// not change when a clock is set. Zero means that the response lacked it.
 	uptime time.Time
 	// earliest and latest limit the start time of the process, by our clock.
 	earliest, latest time.Time

@@ -51,30 +51,25 @@ type Config struct {
 	Scheme string `yaml:"scheme" bounds:"0,4096" jsonschema:"enum=http,enum=https"`
 	// PathPrefix is the path in front of the API of the Alertmanagers that are found.
 	PathPrefix string `yaml:"path_prefix" bounds:"0,4096"`
-	// HTTP configures TLS, credentials and proxies. Redirects are never followed, because they
-	// could leak credentials.
+	// HTTP configures TLS, credentials and proxies. Redirects are never followed, because they could leak credentials.
 	HTTP httpconfig.Config `yaml:"http_config"`
 	// Timeout is the time limit of one request. Default 10s.
 	Timeout time.Duration `yaml:"timeout" bounds:"0|10ms,1m"`
 	// ResendDelay is the time after which an alert is sent again. Default 1m.
 	ResendDelay time.Duration `yaml:"resend_delay" bounds:"0|100ms,1h"`
-	// EndsAfter is how long an Alertmanager keeps an alert firing after it was last sent.
-	// Default 75m, or four times ResendDelay if that is longer. If crowsnest is down for
-	// longer, alerts resolve although their failures may last. An end that crowsnest detects is
-	// sent immediately.
+	// EndsAfter is how long an Alertmanager keeps an alert firing after it was last sent. Default 75m, or four times
+	// ResendDelay if that is longer. If crowsnest is down for longer, alerts resolve although their failures may last.
+	// An end that crowsnest detects is sent immediately.
 	EndsAfter time.Duration `yaml:"ends_after" bounds:"0|400ms,1d"`
-	// MinFiring is how long an Alertmanager must have had an alert as firing before its end is
-	// sent. Default 1m. It must be longer than the group_wait of the routes. Otherwise short
-	// alerts are never notified.
+	// MinFiring is how long an Alertmanager must have had an alert as firing before its end is sent. Default 1m. It
+	// must be longer than the group_wait of the routes. Otherwise short alerts are never notified.
 	MinFiring *time.Duration `yaml:"min_firing" bounds:"0s,1h"`
-	// Inhibit lets Alertmanager notify only of the cause if a failure has symptoms. It requires
-	// the inhibit rules that `crowsnest export alertmanager` writes (see docs/receivers.md).
-	// Default false.
+	// Inhibit lets Alertmanager notify only of the cause if a failure has symptoms. It requires the inhibit rules that
+	// `crowsnest export alertmanager` writes (see docs/receivers.md). Default false.
 	Inhibit bool `yaml:"inhibit"`
 	// ExternalLabels are added to every alert that lacks them. They are part of its identity.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
-	// ExternalURL is the address of crowsnest's own pages, to which alerts link. Without it,
-	// alerts have no link.
+	// ExternalURL is the address of crowsnest's own pages, to which alerts link. Without it, alerts have no link.
 	ExternalURL string `yaml:"external_url" bounds:"0,4096"`
 }
 

@@ -43,8 +43,7 @@ type DNSConfig struct {
 	Names []string `yaml:"names" bounds:"1,16,253" strict:"required"`
 	// Type is the type of the records, which is SRV, A or AAAA. Default SRV.
 	Type string `yaml:"type" bounds:"0,4096" jsonschema:"enum=SRV,enum=A,enum=AAAA"`
-	// Port is the port of the Alertmanagers. A and AAAA records require it, and SRV records
-	// have their own.
+	// Port is the port of the Alertmanagers. A and AAAA records require it, and SRV records have their own.
 	Port int `yaml:"port" bounds:"0,65535"`
 	// RefreshInterval is the time between two lookups. Default 5s.
 	RefreshInterval time.Duration `yaml:"refresh_interval" bounds:"0|1s,1h"`
@@ -52,9 +51,8 @@ type DNSConfig struct {
 
 // FileConfig finds Alertmanagers in files.
 type FileConfig struct {
-	// Files are files in the format of Prometheus' file_sd_configs, YAML or JSON. Relative
-	// paths start at the folder of the configuration file. The name of a file may be a glob.
-	// Of the labels, crowsnest uses only `__scheme__`.
+	// Files are files in the format of Prometheus' file_sd_configs, YAML or JSON. Relative paths start at the folder of
+	// the configuration file. The name of a file may be a glob. Of the labels, crowsnest uses only `__scheme__`.
 	Files []string `yaml:"files" bounds:"1,16,4096" strict:"required"`
 	// RefreshInterval is the time after which the files are read again. Default 5s.
 	RefreshInterval time.Duration `yaml:"refresh_interval" bounds:"0|1s,1h"`
@@ -73,8 +71,7 @@ type Target struct {
 	key string // configuration key that names the target
 }
 
-// DialContext connects to the Alertmanager if address is the host of its URL, and to address
-// otherwise.
+// DialContext connects to the Alertmanager if address is the host of its URL, and to address otherwise.
 func (t Target) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if _, host, _ := strings.Cut(t.URL, "://"); t.Address != "" && strings.HasPrefix(host+"/", address+"/") {
 		address = t.Address
@@ -286,8 +283,7 @@ func (c Config) readTargetFile(file string) ([]Target, error) {
 	return out, nil
 }
 
-// Targets looks up all Alertmanagers once. It returns those that it found, and the errors of
-// the other lookups.
+// Targets looks up all Alertmanagers once. It returns those that it found, and the errors of the other lookups.
 func (c Config) Targets(ctx context.Context) ([]Target, error) {
 	var out []Target
 	for _, url := range c.URLs {

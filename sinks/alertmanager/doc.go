@@ -4,7 +4,6 @@
 // Alertmanager has its own sender, so an Alertmanager that hangs does not delay the others. A
 // sender keeps its unsent messages in a sinks.State, which does not grow during an outage.
 //
-// The package knows Alertmanager's API v2 and its behaviour. For example, it knows which
-// requests Alertmanager refuses, that a restart loses alerts, and that very short alerts are
-// never notified.
+// The package knows Alertmanager's API v2 and its behaviour. For example, it knows which requests Alertmanager refuses,
+// that a restart loses alerts, and that very short alerts are never notified.
 package alertmanager

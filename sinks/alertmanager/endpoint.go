@@ -52,8 +52,7 @@ type endpoint struct {
 	changed       bool      // whether the estimate of the peer's clock has changed since all messages were sent
 	repeated      time.Time // time at which all messages were last sent again because the estimate changed
 
-	// mu is shared by the endpoints of a sink, because the states of Alertmanagers in one
-	// cluster read each other.
+	// mu is shared by the endpoints of a sink, because the states of Alertmanagers in one cluster read each other.
 	mu      *sync.Mutex
 	members members
 	member  member
@@ -134,9 +133,8 @@ func (e *endpoint) Deliver(ctx context.Context, alerts []json.RawMessage) delive
 
 func (e *endpoint) Close() { e.client.http.Close() }
 
-// makeClient makes the client. Before the first alert is sent, it also asks the Alertmanager
-// for its clock and its process. With a wrong estimate of that clock, the Alertmanager could
-// treat alerts of our previous process as ended.
+// makeClient makes the client. Before the first alert is sent, it also asks the Alertmanager for its clock and its
+// process. With a wrong estimate of that clock, the Alertmanager could treat alerts of our previous process as ended.
 func (e *endpoint) makeClient(ctx context.Context) bool {
 	if _, err := e.client.http.Client(); err != nil {
 		e.Fail(delivery.Answer{Reason: delivery.ReasonConfig, Err: err}, e.Status()[0].Pending)
@@ -169,8 +167,7 @@ func (e *endpoint) checkReady(ctx context.Context, msgs []sinks.Message, drainin
 	case a.Err != nil && down:
 		e.Missed(msgs, 0, a) // no alert is sent, because a suspended Alertmanager could accept it when it resumes
 		if a.Reason == delivery.ReasonTimeout {
-			// The next try need not be delayed, because its request waits until the
-			// Alertmanager resumes.
+			// The next try need not be delayed, because its request waits until the Alertmanager resumes.
 			e.RetryAt(time.Time{})
 		}
 		return delivery.Stop
@@ -188,10 +185,9 @@ func hasEnd(msgs []sinks.Message) bool {
 	return slices.ContainsFunc(msgs, func(m sinks.Message) bool { return m.Resolved && (m.New || m.Premature) })
 }
 
-// waitSettled reports whether to delay sending. An Alertmanager that has just started delays
-// notifications until its peers have sent theirs. It would then notify of alerts that have
-// ended in the meantime. An Alertmanager that was cut off from its peers would notify of ends
-// again. A delay loses nothing while another member of the cluster answers.
+// waitSettled reports whether to delay sending. An Alertmanager that has just started delays notifications until its
+// peers have sent theirs. It would then notify of alerts that have ended in the meantime. An Alertmanager that was cut
+// off from its peers would notify of ends again. A delay loses nothing while another member of the cluster answers.
 func (e *endpoint) waitSettled() bool {
 	now := e.now()
 	switch {
@@ -207,8 +203,7 @@ func (e *endpoint) waitSettled() bool {
 	return true
 }
 
-// status returns the state of the Alertmanager. It is up if it accepted the last alerts that
-// were sent to it.
+// status returns the state of the Alertmanager. It is up if it accepted the last alerts that were sent to it.
 func (e *endpoint) status() sinks.EndpointStatus {
 	st := e.Status()[0]
 	e.mu.Lock()

@@ -9,12 +9,11 @@ import (
 	"crowsnest/rules"
 )
 
-// withMarks returns the episodes together with alerts of the rule rules.CauseKnown. Such an
-// alert is a mark. It says that crowsnest knows the cause of a symptom and that the cause has
-// an alert. The inhibit rules that `crowsnest export alertmanager` writes let a mark inhibit
-// its symptom, and inhibit notifications of the mark. The symptom's own alert does not change,
-// and is inhibited exactly as long as crowsnest knows the cause. Without inhibit, withMarks
-// ends the marks that were sent before a restart.
+// withMarks returns the episodes together with alerts of the rule rules.CauseKnown. Such an alert is a mark. It says
+// that crowsnest knows the cause of a symptom and that the cause has an alert. The inhibit rules that `crowsnest export
+// alertmanager` writes let a mark inhibit its symptom, and inhibit notifications of the mark. The symptom's own alert
+// does not change, and is inhibited exactly as long as crowsnest knows the cause. Without inhibit, withMarks ends the
+// marks that were sent before a restart.
 func withMarks(eps []episodes.Episode, inhibit bool) []episodes.Episode {
 	out := eps[:len(eps):len(eps)]
 	for i := range eps {
@@ -36,9 +35,8 @@ func withMarks(eps []episodes.Episode, inhibit bool) []episodes.Episode {
 	return out
 }
 
-// markSymptom returns the mark of a symptom whose cause has this severity. The mark is firing,
-// or dropped, which ends a mark that was sent. It returns false if the symptom has too many
-// labels to add another.
+// markSymptom returns the mark of a symptom whose cause has this severity. The mark is firing, or dropped, which ends a
+// mark that was sent. It returns false if the symptom has too many labels to add another.
 func markSymptom(ep *episodes.Episode, cause rules.Severity) (episodes.Episode, bool) {
 	labels := maps.Clone(ep.Labels)
 	for _, name := range []string{rules.LabelSymptom, rules.LabelSymptomSeverity, rules.LabelCauseSeverity} {

@@ -15,23 +15,20 @@ const checkFresh = time.Second
 
 // member describes an Alertmanager's process and its cluster. It is part of the saved state.
 type member struct {
-	// Uptime is the start time in the last response, which identifies the process. It is zero
-	// if there was no response.
+	// Uptime is the start time in the last response, which identifies the process. It is zero if there was no response.
 	Uptime time.Time `json:"uptime"`
 	// Started is the latest time at which that process can have started, by our clock.
 	Started time.Time `json:"started"`
-	// Cluster is an identifier that all members of a cluster share. It is empty if no other
-	// member was found.
+	// Cluster is an identifier that all members of a cluster share. It is empty if no other member was found.
 	Cluster string `json:"cluster,omitempty"`
 	// Names are the names of the cluster's members in the last response.
 	Names []string `json:"names,omitempty"`
 }
 
-// checkProcess finds out whether the Alertmanager restarted. A process that restarted has
-// forgotten every alert. It would not notify of the end of an alert that it does not know, and
-// would know open alerts only after they are sent again. Therefore the process is checked
-// before an end is sent, and after the endpoint was unreachable. restarted reports whether
-// there is a new process. The answer has an error if there was no response.
+// checkProcess finds out whether the Alertmanager restarted. A process that restarted has forgotten every alert. It
+// would not notify of the end of an alert that it does not know, and would know open alerts only after they are sent
+// again. Therefore the process is checked before an end is sent, and after the endpoint was unreachable. restarted
+// reports whether there is a new process. The answer has an error if there was no response.
 func (e *endpoint) checkProcess(ctx context.Context) (restarted bool, a delivery.Answer) {
 	asked, within := e.now(), statusWithin
 	if e.IsDown() {
@@ -58,8 +55,7 @@ func (e *endpoint) checkProcess(ctx context.Context) (restarted bool, a delivery
 	case st.uptime.Equal(was.Uptime):
 		return false, a
 	case was.Uptime.IsZero():
-		// Only messages that were accepted before the earliest possible start of the process
-		// are certainly lost.
+		// Only messages that were accepted before the earliest possible start of the process are certainly lost.
 		e.State().Restarted(st.earliest, now)
 	case st.earliest.After(was.Started):
 		e.Log.Info().Time("started", st.latest).Msg("alertmanager was restarted: sending everything again")

@@ -9,14 +9,12 @@ import (
 	"crowsnest/sinks"
 )
 
-// maxMissing is the largest number of Alertmanagers that are kept although the lookups no
-// longer find them.
+// maxMissing is the largest number of Alertmanagers that are kept although the lookups no longer find them.
 const maxMissing = 32
 
-// keepMissing is the time for which an Alertmanager is notified after the lookups no longer
-// find it. A pod that restarts or an answer that lacks an address is often back sooner, and
-// keeps what the sink knows of it. The end of an alert, which may wait for MinFiring, is still
-// sent.
+// keepMissing is the time for which an Alertmanager is notified after the lookups no longer find it. A pod that
+// restarts or an answer that lacks an address is often back sooner, and keeps what the sink knows of it. The end of an
+// alert, which may wait for MinFiring, is still sent.
 func (c Config) keepMissing() time.Duration {
 	return time.Minute + max(*c.MinFiring, c.ResendDelay)
 }
@@ -102,9 +100,8 @@ func (s *Sink) updateMembers(now time.Time, start func(*endpoint)) {
 	}
 }
 
-// addMember adds an Alertmanager that was found. Like one that was added to the configuration,
-// it is sent the open alerts, and the ends that no other Alertmanager accepted. The caller
-// holds the mutex.
+// addMember adds an Alertmanager that was found. Like one that was added to the configuration, it is sent the open
+// alerts, and the ends that no other Alertmanager accepted. The caller holds the mutex.
 func (s *Sink) addMember(t Target, now time.Time) *endpoint {
 	e := newEndpoint(t, s)
 	e.Log.Info().Msg("alertmanager was found: sending the open alerts")
@@ -134,8 +131,7 @@ func (s *Sink) states() map[string]*sinks.State {
 	return out
 }
 
-// removeMember removes an Alertmanager whose sender has ended. The other ones send the ends that
-// it did not accept.
+// removeMember removes an Alertmanager whose sender has ended. The other ones send the ends that it did not accept.
 func (s *Sink) removeMember(gone *endpoint) {
 	s.shared.Lock()
 	list := slices.DeleteFunc(slices.Clone(s.endpoints), func(e *endpoint) bool { return e == gone })
@@ -149,8 +145,7 @@ func (s *Sink) removeMember(gone *endpoint) {
 	}
 }
 
-// Discoveries returns the states of the lookups that find Alertmanagers, in the order of the
-// configuration.
+// Discoveries returns the states of the lookups that find Alertmanagers, in the order of the configuration.
 func (s *Sink) Discoveries() []sinks.DiscoveryStatus {
 	s.shared.Lock()
 	defer s.shared.Unlock()

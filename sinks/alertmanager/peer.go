@@ -6,17 +6,15 @@ const (
 	// clockTolerance is the difference up to which two clocks count as equal. A Date header has a
 	// resolution of one second.
 	clockTolerance = 2 * time.Second
-	// minClockChange is the change in the estimate of a peer's clock from which on all messages are
-	// sent again.
+	// minClockChange is the change in the estimate of a peer's clock from which on all messages are sent again.
 	minClockChange = 30 * time.Second
 	// maxClockOffset is the largest offset of a peer's clock that is believed. A clock may well be
 	// wrong by days, but a Date header of another century does not show a clock.
 	maxClockOffset = 10 * 365 * 24 * time.Hour
 )
 
-// peer is an estimate of an Alertmanager's clock. An Alertmanager compares an alert's times
-// with its own clock. An alert whose end has passed is resolved, and one whose end is in the
-// future is firing.
+// peer is an estimate of an Alertmanager's clock. An Alertmanager compares an alert's times with its own clock. An
+// alert whose end has passed is resolved, and one whose end is in the future is firing.
 type peer struct {
 	date   time.Time     // date of the last response; zero if no response had one
 	readAt time.Time     // time at which that response arrived, by our monotonic clock
@@ -52,10 +50,9 @@ func (e *endpoint) recordDate(date, asked, now time.Time) {
 	e.skew = date.Sub(now).Round(time.Second)
 }
 
-// repeatIfChanged makes all messages due again if a batch has changed the estimate of the
-// peer's clock. With the wrong estimate, Alertmanager may have resolved alerts that are
-// firing, or the other way round. It does so at most once per checkEvery, because several
-// Alertmanagers with different clocks may answer under one name.
+// repeatIfChanged makes all messages due again if a batch has changed the estimate of the peer's clock. With the wrong
+// estimate, Alertmanager may have resolved alerts that are firing, or the other way round. It does so at most once per
+// checkEvery, because several Alertmanagers with different clocks may answer under one name.
 func (e *endpoint) repeatIfChanged() {
 	now := e.now()
 	if !e.changed || !e.repeated.IsZero() && now.Sub(e.repeated) < checkEvery {

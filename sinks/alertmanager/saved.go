@@ -20,15 +20,13 @@ type saved struct {
 	Version   int                     `json:"version"`
 	Endpoints map[string][]sinks.Mark `json:"endpoints"`
 	Members   map[string]member       `json:"members,omitempty"`
-	// Found are the Alertmanagers of each discovery, which are notified until the next lookup
-	// succeeds.
+	// Found are the Alertmanagers of each discovery, which are notified until the next lookup succeeds.
 	Found  map[string][]Target `json:"found,omitempty"`
 	Packed [][]byte            `json:"packed,omitempty"`
 }
 
-// Export returns the state that must survive the process. It contains what each Alertmanager
-// accepted, and the ended episodes that still have to be sent to one of them. It may be called
-// at any time, even after Run has returned.
+// Export returns the state that must survive the process. It contains what each Alertmanager accepted, and the ended
+// episodes that still have to be sent to one of them. It may be called at any time, even after Run has returned.
 func (s *Sink) Export() ([]byte, error) {
 	now := s.now()
 	out := saved{Version: savedVersion, Endpoints: map[string][]sinks.Mark{}, Members: map[string]member{}, Found: map[string][]Target{}}
@@ -63,8 +61,7 @@ func (s *Sink) Export() ([]byte, error) {
 	return b, nil
 }
 
-// Import sets the state that Export returned. It must be called before the first Notify. After
-// an error nothing is set.
+// Import sets the state that Export returned. It must be called before the first Notify. After an error nothing is set.
 func (s *Sink) Import(data []byte) error {
 	var in saved
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -120,10 +117,9 @@ func (s *Sink) addSaved(found map[string][]Target) {
 	s.setEndpoints(list)
 }
 
-// forNew returns the marks of an Alertmanager that was added to the configuration or found,
-// made from the marks of the other ones. A mark records that a message was accepted. An end that at
-// least one Alertmanager accepted need not be sent to the new one. An end that none accepted
-// is sent to it.
+// forNew returns the marks of an Alertmanager that was added to the configuration or found, made from the marks of the
+// other ones. A mark records that a message was accepted. An end that at least one Alertmanager accepted need not be
+// sent to the new one. An end that none accepted is sent to it.
 func forNew(others map[string][]sinks.Mark) []sinks.Mark {
 	over := map[string]sinks.Mark{}
 	for _, marks := range others {

@@ -23,10 +23,9 @@ type Silence struct {
 	Author, Comment string
 }
 
-// Silence creates a silence at the first Alertmanager of the sink that answers. This
-// Alertmanager passes the silence on to the other members of its cluster. Silence returns the
-// name of the Alertmanager, as in Status, and the identifier of the silence. The error does
-// not quote secrets of the address.
+// Silence creates a silence at the first Alertmanager of the sink that answers. This Alertmanager passes the silence on
+// to the other members of its cluster. Silence returns the name of the Alertmanager, as in Status, and the identifier
+// of the silence. The error does not quote secrets of the address.
 func (s *Sink) Silence(ctx context.Context, silence Silence) (endpoint, id string, err error) {
 	body, err := silence.encode()
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// latenciesKept is the number of episodes that the sink remembers because it has reported
-// their latency.
+// latenciesKept is the number of episodes that the sink remembers because it has reported their latency.
 const latenciesKept = 4096
 
 // Options are the dependencies of a Sink.
@@ -126,9 +125,8 @@ func (s *Sink) Run(ctx context.Context) error {
 	return nil
 }
 
-// Status returns the states of the Alertmanagers in the order of the configuration, followed by
-// those that were found. An Alertmanager is up if it accepted the last alerts that were sent to
-// it.
+// Status returns the states of the Alertmanagers in the order of the configuration, followed by those that were found.
+// An Alertmanager is up if it accepted the last alerts that were sent to it.
 func (s *Sink) Status() []sinks.EndpointStatus {
 	list := s.all()
 	out := make([]sinks.EndpointStatus, len(list))
@@ -149,8 +147,7 @@ func (s *Sink) retryOthers(back *endpoint) {
 	}
 }
 
-// observeLatency reports the latency of episodes that were accepted by an Alertmanager for the
-// first time.
+// observeLatency reports the latency of episodes that were accepted by an Alertmanager for the first time.
 func (s *Sink) observeLatency(eps []episodes.Episode) {
 	now := s.now()
 	var latencies []time.Duration

@@ -21,15 +21,13 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// stopWithin is the time that the library's client may take to stop after its request has
-// ended.
+// stopWithin is the time that the library's client may take to stop after its request has ended.
 const stopWithin = 2 * time.Second
 
-// pusher is a client of the library for one request. The library's client does not report
-// whether an entry was delivered. Its HTTP client can be neither replaced nor wrapped. Only
-// Stop shows that a batch was sent. A client for several requests would send when its timer
-// fires, and it would count successes together with all other clients of the same host. The
-// consequences are:
+// pusher is a client of the library for one request. The library's client does not report whether an entry was
+// delivered. Its HTTP client can be neither replaced nor wrapped. Only Stop shows that a batch was sent. A client for
+// several requests would send when its timer fires, and it would count successes together with all other clients of the
+// same host. The consequences are:
 //
 //   - Each request has its own client with at most one batch. The client collects entries and
 //     sends them once, in Stop. The delivery loop retries.
@@ -66,9 +64,8 @@ func newClient(cfg Config, log zerolog.Logger) (*pusher, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The library does not give access to the client's transport, so its connection would stay
-	// open for five idle minutes. This header makes the server close the connection.
-	// Configurations cannot set this header.
+	// The library does not give access to the client's transport, so its connection would stay open for five idle
+	// minutes. This header makes the server close the connection. Configurations cannot set this header.
 	headers["Connection"] = commonconfig.Header{Values: []string{"close"}}
 	return &pusher{Client: c, out: out, timeout: cfg.Timeout + stopWithin}, nil
 }

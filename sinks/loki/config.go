@@ -1,7 +1,6 @@
-// Package loki writes the history of alerts into Loki. It writes one line when an alert opens,
-// at most one every few minutes while it lasts and changes, and one when it ends. A dashboard
-// can show these lines beside the logs, and Loki keeps them longer than Alertmanager keeps
-// alerts.
+// Package loki writes the history of alerts into Loki. It writes one line when an alert opens, at most one every few
+// minutes while it lasts and changes, and one when it ends. A dashboard can show these lines beside the logs, and Loki
+// keeps them longer than Alertmanager keeps alerts.
 //
 // It uses github.com/grafana/loki-client-go, whose client can block for minutes and loses
 // entries silently. The type pusher works around these problems.
@@ -41,8 +40,7 @@ type Config struct {
 	URL string `yaml:"url" bounds:"0,4096" strict:"required"`
 	// Tenant is the value of the header X-Scope-OrgID. If empty, the header is not sent.
 	Tenant string `yaml:"tenant" bounds:"0,4096"`
-	// HTTP configures TLS, credentials and proxies. Redirects are never followed, because they
-	// could leak credentials.
+	// HTTP configures TLS, credentials and proxies. Redirects are never followed, because they could leak credentials.
 	HTTP httpconfig.Config `yaml:"http_config"`
 	// Timeout is the time limit of one request. Default 10s.
 	Timeout time.Duration `yaml:"timeout" bounds:"0|10ms,1m"`
@@ -56,8 +54,7 @@ type Config struct {
 	// ExternalLabels are the labels that every alert has. The label cluster becomes a stream
 	// label. The others become structured metadata.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
-	// ExternalURL is the address of crowsnest's own pages, to which alerts link. Without it,
-	// alerts have no link.
+	// ExternalURL is the address of crowsnest's own pages, to which alerts link. Without it, alerts have no link.
 	ExternalURL string `yaml:"external_url" bounds:"0,4096"`
 }
 

@@ -58,8 +58,7 @@ type summary struct {
 	URL      string            `json:"url,omitempty"`
 }
 
-// newEntry returns the entry for a message. A repeated message has the same entry, which Loki
-// stores only once.
+// newEntry returns the entry for a message. A repeated message has the same entry, which Loki stores only once.
 func (c Config) newEntry(m sinks.Message, now time.Time) (entry, error) {
 	ep := m.Episode
 	if strings.TrimSpace(ep.Labels["alertname"]) == "" {
@@ -150,9 +149,8 @@ func formatTime(t time.Time) string {
 	return t.Format(time.RFC3339Nano)
 }
 
-// metadata returns the structured metadata. People can filter by it, as in
-// `{service_name="crowsnest"} | alertname="X"`. It includes the newest log line of the alert,
-// because a text search does not look at metadata.
+// metadata returns the structured metadata. People can filter by it, as in `{service_name="crowsnest"} |
+// alertname="X"`. It includes the newest log line of the alert, because a text search does not look at metadata.
 func metadata(m sinks.Message, s summary, labels map[string]string) push.LabelsAdapter {
 	ep := m.Episode
 	out := push.LabelsAdapter{}

@@ -17,8 +17,7 @@ const (
 	maxBody    = 512 << 10
 )
 
-// Options are the dependencies of a Sink. The zero values of Now and MaxKeys mean time.Now and
-// sinks.DefaultMaxKeys.
+// Options are the dependencies of a Sink. The zero values of Now and MaxKeys mean time.Now and sinks.DefaultMaxKeys.
 type Options = delivery.Options
 
 // Sink writes alerts into one Loki. During an outage of Loki it keeps only the newest message

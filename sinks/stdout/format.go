@@ -16,8 +16,7 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// Record is one line of the JSON format. Its field names are stable. Fields may be added but
-// are not renamed.
+// Record is one line of the JSON format. Its field names are stable. Fields may be added but are not renamed.
 type Record struct {
 	Time        time.Time         `json:"time"`   // time at which the record was written
 	Status      string            `json:"status"` // "firing" or "resolved"

@@ -37,8 +37,7 @@ type Config struct {
 	Format string `yaml:"format" bounds:"0,4096"`
 	// ExternalLabels are added to every alert that lacks them. They are part of its identity.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
-	// Color enables colours in the text format. The caller knows whether the writer is a
-	// terminal, and checks NO_COLOR.
+	// Color enables colours in the text format. The caller knows whether the writer is a terminal, and checks NO_COLOR.
 	Color bool `yaml:"-"`
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time `yaml:"-"`
@@ -64,8 +63,7 @@ type Sink struct {
 	receiver *receiver
 }
 
-// New returns a Sink that writes to w. Only one goroutine writes, while Run runs. New starts
-// nothing and does no I/O.
+// New returns a Sink that writes to w. Only one goroutine writes, while Run runs. New starts nothing and does no I/O.
 func New(cfg Config, w io.Writer) (*Sink, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -82,9 +80,8 @@ func New(cfg Config, w io.Writer) (*Sink, error) {
 	}, r), r}, nil
 }
 
-// Run writes until ctx ends. Then it writes the rest, which takes at most delivery.Drain. If the
-// writer blocks for longer, Run returns an error and abandons one goroutine in the call, which
-// cannot be interrupted.
+// Run writes until ctx ends. Then it writes the rest, which takes at most delivery.Drain. If the writer blocks for
+// longer, Run returns an error and abandons one goroutine in the call, which cannot be interrupted.
 func (s *Sink) Run(ctx context.Context) error {
 	if err := s.Loop.Run(ctx); err != nil || !s.receiver.blocked {
 		return err

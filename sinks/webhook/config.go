@@ -28,8 +28,7 @@ type Config struct {
 	URL commonconfig.Secret `yaml:"url" bounds:"0,4096"`
 	// URLFile is a file that contains the URL. It is read again for each request.
 	URLFile string `yaml:"url_file" bounds:"0,4096"`
-	// HTTP configures TLS, credentials and proxies. Redirects are never followed, because they
-	// could leak credentials.
+	// HTTP configures TLS, credentials and proxies. Redirects are never followed, because they could leak credentials.
 	HTTP httpconfig.Config `yaml:"http_config"`
 	// Timeout is the time limit of one request. Default 10s.
 	Timeout time.Duration `yaml:"timeout" bounds:"0|10ms,1m"`
@@ -40,8 +39,7 @@ type Config struct {
 	SendResolved *bool `yaml:"send_resolved"`
 	// ExternalLabels are added to every alert that lacks them. They are part of its identity.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
-	// ExternalURL is the address of crowsnest's own pages, to which alerts link. Without it,
-	// alerts have no link.
+	// ExternalURL is the address of crowsnest's own pages, to which alerts link. Without it, alerts have no link.
 	ExternalURL string `yaml:"external_url" bounds:"0,4096"`
 }
 
@@ -90,8 +88,7 @@ func parseTarget(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// postURL returns the address to which alerts are posted. It reads the file if one is
-// configured.
+// postURL returns the address to which alerts are posted. It reads the file if one is configured.
 func (c Config) postURL() (*url.URL, error) {
 	raw := string(c.URL)
 	if c.URLFile != "" {
@@ -104,8 +101,7 @@ func (c Config) postURL() (*url.URL, error) {
 	return parseTarget(raw)
 }
 
-// receiverName returns the name of the receiver. It omits path and query of the address, which
-// may contain a secret.
+// receiverName returns the name of the receiver. It omits path and query of the address, which may contain a secret.
 func (c Config) receiverName() string {
 	if c.URLFile != "" {
 		return "url_file " + c.URLFile

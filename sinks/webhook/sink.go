@@ -20,14 +20,12 @@ const (
 	maxWait   = 5 * time.Minute // longest Retry-After that is respected
 )
 
-// Options are the dependencies of a Sink. The zero values of Now and MaxKeys mean time.Now and
-// sinks.DefaultMaxKeys. If the process is killed after Accepted was called and before the state
-// is saved, the change is sent again.
+// Options are the dependencies of a Sink. The zero values of Now and MaxKeys mean time.Now and sinks.DefaultMaxKeys. If
+// the process is killed after Accepted was called and before the state is saved, the change is sent again.
 type Options = delivery.Options
 
-// Sink posts alerts to one URL. It repeats a request, with pauses of up to 30 s, until the
-// receiver accepts it. Only the newest message of each alert is sent. It is safe for
-// concurrent use.
+// Sink posts alerts to one URL. It repeats a request, with pauses of up to 30 s, until the receiver accepts it. Only
+// the newest message of each alert is sent. It is safe for concurrent use.
 type Sink struct {
 	*delivery.Loop[Alert]
 }

@@ -30,8 +30,7 @@ type Config struct {
 	sources.Common `yaml:",inline"`
 	// Paths are the files. A file belongs to the first path that names it.
 	Paths []Path `yaml:"paths" bounds:"0,1000"`
-	// LookBack is the maximum age of lines that are read without a saved position. Default
-	// 15m.
+	// LookBack is the maximum age of lines that are read without a saved position. Default 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
 	// FromStart makes files without timestamps be read from their start if there is no saved
 	// state. By default they are read from their end.
@@ -49,9 +48,8 @@ type Config struct {
 
 // Path selects files.
 type Path struct {
-	// Path is an absolute path. Its elements may be globs, but not **. Links are followed only
-	// before the first glob, or in the directory of a path without globs. Elsewhere, name the
-	// target of the link.
+	// Path is an absolute path. Its elements may be globs, but not **. Links are followed only before the first glob,
+	// or in the directory of a path without globs. Elsewhere, name the target of the link.
 	Path string `yaml:"path" bounds:"0,4096"`
 	// Labels are the labels of all lines of these files. The label filename is added.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`

@@ -16,8 +16,7 @@ const job = "systemd-journal" // value of the label job that log collectors use 
 // ownLabels are the labels whose values come from journal entries.
 var ownLabels = []string{"identifier", "transport", "unit"}
 
-// StreamLabels returns the labels that have a fixed value for every stream, and the names of
-// the labels that vary.
+// StreamLabels returns the labels that have a fixed value for every stream, and the names of the labels that vary.
 func (c Config) StreamLabels() (fixed map[string]string, free []string) {
 	fixed = map[string]string{"job": job}
 	free = slices.Clone(ownLabels)
@@ -33,8 +32,7 @@ func (c Config) StreamLabels() (fixed map[string]string, free []string) {
 // Config selects the journals and entries to read.
 type Config struct {
 	sources.Common `yaml:",inline"`
-	// Dirs are the folders that contain one folder for each machine ID. Default
-	// /var/log/journal and /run/log/journal.
+	// Dirs are the folders that contain one folder for each machine ID. Default /var/log/journal and /run/log/journal.
 	Dirs []string `yaml:"dirs" bounds:"0,16,4096"`
 	// Units are globs that select the units to read. An entry without a unit is selected by its
 	// identifier, such as kernel. An empty list selects everything that a rule can match.
@@ -42,8 +40,7 @@ type Config struct {
 	// Node is the value of the label node. Default is the environment variable NODE_NAME, or
 	// else the host name in each entry.
 	Node string `yaml:"node" bounds:"0,253"`
-	// LookBack is the maximum age of lines that are read without a saved position. Default
-	// 15m.
+	// LookBack is the maximum age of lines that are read without a saved position. Default 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
 	// Labels are added to every stream, for example cluster.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`

@@ -12,8 +12,7 @@ import (
 	"crowsnest/sources/journal/internal/journalfile"
 )
 
-// maxLogs is the largest number of logs of a recorded file. The entries of all further streams
-// form one log.
+// maxLogs is the largest number of logs of a recorded file. The entries of all further streams form one log.
 const maxLogs = 512
 
 // RecordedFile is a journal file to which nothing is written any more, as in a support bundle.

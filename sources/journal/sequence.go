@@ -6,11 +6,10 @@ import (
 	"crowsnest/sources/journal/internal/journalfile"
 )
 
-// sequence counts the entries of all files that share one sequence of numbers. These are the
-// files of the system and of users, archived and active. journald links entry n before it
-// writes entry n+1. Therefore, after an entry was read, a round that then reads all files
-// finds every earlier entry. If the number of an entry is still missing after this round, no
-// file has the entry.
+// sequence counts the entries of all files that share one sequence of numbers. These are the files of the system and of
+// users, archived and active. journald links entry n before it writes entry n+1. Therefore, after an entry was read, a
+// round that then reads all files finds every earlier entry. If the number of an entry is still missing after this
+// round, no file has the entry.
 type sequence struct {
 	Dir           string `json:"dir"`   // directory of the newest file of the sequence
 	DoneUpTo      uint64 `json:"done"`  // number up to which every entry was read or lost
@@ -18,8 +17,7 @@ type sequence struct {
 	ReadBelowGoal uint64 `json:"below"` // number of entries in (Done, Goal] that were read
 	ReadAboveGoal uint64 `json:"above"` // number of entries after Goal that were read
 	LastRead      uint64 `json:"last"`  // newest number that was read
-	// Fresh is set until all files were read once. Before that it is unknown which entries are
-	// missing.
+	// Fresh is set until all files were read once. Before that it is unknown which entries are missing.
 	Fresh bool `json:"fresh,omitempty"`
 	// StartTime is the time of the oldest entry to read while Fresh is set, in microseconds since
 	// 1970. Zero means that all entries are read.
@@ -52,8 +50,7 @@ func (q *sequence) count(seq, n uint64) {
 	}
 }
 
-// endRound ends a round, in which all files were read. It returns the number of missing
-// entries.
+// endRound ends a round, in which all files were read. It returns the number of missing entries.
 func (q *sequence) endRound() (missing uint64) {
 	if expected := q.Goal - q.DoneUpTo; !q.Fresh && expected > q.ReadBelowGoal {
 		missing = expected - q.ReadBelowGoal

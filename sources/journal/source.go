@@ -199,9 +199,8 @@ func (s *Source) close() {
 	}
 }
 
-// runRound reads every entry that exists and then advances the watermark. The time of an entry
-// is the time at which journald received it, and journald writes it a little later. The
-// lateness of the source allows for this delay.
+// runRound reads every entry that exists and then advances the watermark. The time of an entry is the time at which
+// journald received it, and journald writes it a little later. The lateness of the source allows for this delay.
 func (s *Source) runRound(ctx context.Context) {
 	start := s.cfg.Clock()
 	s.young, s.waiting = false, ""
@@ -226,8 +225,7 @@ func (s *Source) runRound(ctx context.Context) {
 	s.finishRound(start, found, idle, err)
 }
 
-// refreshFiles looks for new entries in all files. It returns err joined with the reasons why
-// files cannot be read.
+// refreshFiles looks for new entries in all files. It returns err joined with the reasons why files cannot be read.
 func (s *Source) refreshFiles(err error) error {
 	for _, f := range s.files {
 		if f.f == nil || f.ready {
@@ -397,8 +395,7 @@ func (s *Source) findInFolder(d *logdir.Dir, r *root, folder string, entries []l
 			if t, known := since[path.Join(dir, e.Name)]; known {
 				at = t
 			}
-			// An archived file with a damaged header stays unreadable, so decisions need not
-			// wait for it.
+			// An archived file with a damaged header stays unreadable, so decisions need not wait for it.
 			holds := !isArchivedName(e.Name) || !errors.Is(err, journalfile.ErrFormat)
 			unread = append(unread, sources.UnreadLog{Path: path.Join(dir, e.Name), Reason: explainError(err, info).Error(), Since: at, Holds: holds})
 		}
@@ -406,8 +403,7 @@ func (s *Source) findInFolder(d *logdir.Dir, r *root, folder string, entries []l
 	return unread
 }
 
-// handleFile handles the file at rel. The file may be known under another name. Otherwise
-// handleFile opens it.
+// handleFile handles the file at rel. The file may be known under another name. Otherwise handleFile opens it.
 func (s *Source) handleFile(d *logdir.Dir, r *root, rel string) error {
 	name := r.dir.Abs(rel)
 	info, err := r.dir.Lstat(rel)
@@ -497,8 +493,7 @@ func (s *Source) closeFile(f *file) {
 	f.close()
 }
 
-// readEntries passes on all unread entries, in the order of journalctl. It returns false if ctx
-// ended first.
+// readEntries passes on all unread entries, in the order of journalctl. It returns false if ctx ended first.
 func (s *Source) readEntries(ctx context.Context) bool {
 	var unread []*file
 	for _, f := range s.files {
@@ -628,8 +623,7 @@ func (s *Source) dropUnneeded(proved bool) {
 		return // a file that cannot be opened now must keep its position
 	}
 	for id, place := range s.places {
-		// A file without a saved position is read from the first entry after Done, so this
-		// file needs no position.
+		// A file without a saved position is read from the first entry after Done, so this file needs no position.
 		if f := s.files[id]; f == nil || f != nil && f.f == nil && !f.seq.Fresh && place <= f.seq.DoneUpTo {
 			delete(s.places, id)
 		}

@@ -30,12 +30,10 @@ type Config struct {
 	sources.OwnPod `yaml:",inline"`
 	// Dir is the directory of the pods' logs.
 	Dir string `yaml:"dir" bounds:"0,4096"`
-	// Include and Exclude are globs of namespaces. An empty Include includes all. Exclude takes
-	// precedence.
+	// Include and Exclude are globs of namespaces. An empty Include includes all. Exclude takes precedence.
 	Include []string `yaml:"include" bounds:"0,1000,4096"`
 	Exclude []string `yaml:"exclude" bounds:"0,1000,4096"`
-	// LookBack is the maximum age of lines that are read without a saved position. Default
-	// 15m.
+	// LookBack is the maximum age of lines that are read without a saved position. Default 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
 	// Labels are added to every stream, for example cluster.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
@@ -45,9 +43,8 @@ type Config struct {
 	PollInterval time.Duration `yaml:"poll_interval" bounds:"0s,1m"`
 	// NoWatch disables inotify, for filesystems without inotify support.
 	NoWatch bool `yaml:"no_watch"`
-	// Foreign allows a Dir that does not contain the log of this program's pod, such as a copy
-	// of another node's logs. Otherwise such a Dir is an error, because the filesystem is
-	// probably not mounted.
+	// Foreign allows a Dir that does not contain the log of this program's pod, such as a copy of another node's logs.
+	// Otherwise such a Dir is an error, because the filesystem is probably not mounted.
 	Foreign bool `yaml:"foreign"`
 
 	// SelfFolder is the prefix of the folder of this program's pod in Dir, or "" if the pod is
@@ -72,8 +69,7 @@ func (c Config) Validate() error {
 type Source struct {
 	*tail.Tailer
 	cfg Config
-	// others is the number of pods that the configuration excluded in the last search. Only the
-	// search uses it.
+	// others is the number of pods that the configuration excluded in the last search. Only the search uses it.
 	others int
 }
 
@@ -91,9 +87,8 @@ func New(cfg Config) *Source {
 	return s
 }
 
-// Serves reports whether the selector can match a stream of this source. A stream has the
-// labels from its path, whose values are not known in advance, and the configured labels, but
-// no other labels.
+// Serves reports whether the selector can match a stream of this source. A stream has the labels from its path, whose
+// values are not known in advance, and the configured labels, but no other labels.
 func (s *Source) Serves(from rules.Selector) bool {
 	return from.MaySelect(s.cfg.Labels, pathLabels)
 }
@@ -193,8 +188,7 @@ func (s *Source) streamLabels(ns, pod, container, path string) matcher.Labels {
 	return l
 }
 
-// splitPod splits a directory name of the form NS_POD_UID. It returns false if a part contains
-// "_".
+// splitPod splits a directory name of the form NS_POD_UID. It returns false if a part contains "_".
 func splitPod(name string) (ns, pod string, ok bool) {
 	f := strings.Split(name, "_")
 	if len(f) != 3 || f[0] == "" || f[1] == "" || f[2] == "" {

@@ -19,10 +19,9 @@ const (
 	readSize = 16 << 10
 	keepSize = 64 << 10 // largest size of a buffer that is reused for blocks, in bytes
 
-	// minIdle is the shortest time without new lines after which a log that had lines is
-	// requested again, because kubelets have been seen to abandon streams without closing
-	// them. The time is longer for a log with long pauses between lines, and grows whenever a
-	// new request yields no lines.
+	// minIdle is the shortest time without new lines after which a log that had lines is requested again, because
+	// kubelets have been seen to abandon streams without closing them. The time is longer for a log with long pauses
+	// between lines, and grows whenever a new request yields no lines.
 	minIdle = 30 * time.Second
 	// minPending is the shortest time after which a request without a response is repeated. It
 	// is longer than the time for which an API server tries to reach a node.
@@ -36,16 +35,13 @@ const (
 )
 
 var (
-	// errReopen is the error of a request that was ended because it must be repeated
-	// immediately.
+	// errReopen is the error of a request that was ended because it must be repeated immediately.
 	errReopen = errors.New("the log is reopened")
-	// errIdle is the error of a request that was ended because no bytes arrived for a long
-	// time.
+	// errIdle is the error of a request that was ended because no bytes arrived for a long time.
 	errIdle = errors.New("the log is idle")
 	// errBroken is the error of a response that ended before it was complete.
 	errBroken = errors.New("the response ended unexpectedly")
-	// errNotALog is the error of a response that contains a message of the kubelet instead of
-	// a log.
+	// errNotALog is the error of a response that contains a message of the kubelet instead of a log.
 	errNotALog = errors.New("the kubelet sent a message instead")
 )
 
@@ -239,8 +235,7 @@ func (r *reader) request(ctx context.Context, c container, q url.Values, l *line
 	opened := time.AfterFunc(opensAfter, func() {
 		st.markOpen(c)
 		st.markReadable()
-		// The response is a log, because a kubelet sends a message immediately and closes the
-		// response.
+		// The response is a log, because a kubelet sends a message immediately and closes the response.
 		st.s.clearProblem(textKey(c), c)
 	})
 	defer func() {
@@ -285,8 +280,7 @@ func (r *reader) request(ctx context.Context, c container, q url.Values, l *line
 	}
 }
 
-// requestError returns the reason if this program itself ended the request. Otherwise it
-// returns err.
+// requestError returns the reason if this program itself ended the request. Otherwise it returns err.
 func requestError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -349,8 +343,7 @@ func (r *reader) matchNewLines(l *lines, more func(*position)) {
 	}
 }
 
-// matcherStream returns the matcher's stream of the log. It creates a new one when the image
-// of the container changes.
+// matcherStream returns the matcher's stream of the log. It creates a new one when the image of the container changes.
 func (st *stream) matcherStream() *matcher.Stream {
 	labels := st.allLabels()
 	st.mu.Lock()
@@ -393,8 +386,7 @@ const (
 	maxStartWait = time.Second      // longest retry interval for a container that is about to start
 )
 
-// markOpen records that the log is open, because a response arrived or no refusal came within
-// openAfter.
+// markOpen records that the log is open, because a response arrived or no refusal came within openAfter.
 func (st *stream) markOpen(c container) {
 	st.mu.Lock()
 	st.answered, st.failing = st.ending != nil, time.Time{}
@@ -439,8 +431,7 @@ func (r *reader) handleOutcome(err error, c container, fresh int) time.Duration 
 	return r.handleFailure(err, c)
 }
 
-// handleFailure handles a request that returned no log. It returns the wait before the next
-// request.
+// handleFailure handles a request that returned no log. It returns the wait before the next request.
 func (r *reader) handleFailure(err error, c container) time.Duration {
 	s, now := r.st.s, r.st.s.cfg.Clock()
 	r.st.markUnreadable(now, err.Error())
@@ -497,8 +488,7 @@ func (r *reader) loseInstance(c container) {
 	r.matchNewLines(&lines{}, func(p *position) { p.Done = p.ID == c.id })
 }
 
-// recordFailure records that the log cannot be opened. It returns the time since the first
-// such failure.
+// recordFailure records that the log cannot be opened. It returns the time since the first such failure.
 func (st *stream) recordFailure(now time.Time) time.Duration {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -78,8 +78,7 @@ func (l *lines) keepPart(b []byte) {
 	l.rest = append(l.rest, b[:min(len(b), keepLine-len(l.rest))]...)
 }
 
-// endLine treats the unterminated rest as a line, because a container may exit while it writes
-// a line.
+// endLine treats the unterminated rest as a line, because a container may exit while it writes a line.
 func (l *lines) endLine() {
 	if l.size > 0 {
 		l.addLine(l.rest, l.size)

@@ -58,8 +58,7 @@ type container struct {
 	earlier     time.Time // start of the previous instance; zero if unknown
 }
 
-// key returns a unique key of the container. A container of an earlier pod with the same name
-// has another key.
+// key returns a unique key of the container. A container of an earlier pod with the same name has another key.
 func (c container) key() string {
 	return c.pod.namespace + "/" + c.pod.name + "/" + c.pod.uid + "/" + c.name
 }

@@ -8,9 +8,8 @@ import (
 )
 
 const (
-	// overlap is the period before the newest line that is read again after a disconnect. Times
-	// may step back slightly, because stdout and stderr are stamped separately, and the API
-	// accepts only whole seconds.
+	// overlap is the period before the newest line that is read again after a disconnect. Times may step back slightly,
+	// because stdout and stderr are stamped separately, and the API accepts only whole seconds.
 	overlap = 2 * time.Second
 	// keepFor is the time for which lines are remembered. It is the overlap, plus one second by
 	// which the API rounds down, plus another second.
@@ -31,15 +30,13 @@ type seenLine struct {
 type logProgress struct {
 	Newest int64 `json:"newest,omitempty"` // time of the newest line; zero if no line was read
 	Last   int64 `json:"last,omitempty"`   // time of the line that was read last
-	// Floor is the time before which lines are no longer remembered. Zero means that all lines
-	// are remembered.
+	// Floor is the time before which lines are no longer remembered. Zero means that all lines are remembered.
 	Floor   int64     `json:"floor,omitempty"`
 	AtFloor int       `json:"at_floor,omitempty"` // number of forgotten lines at exactly Floor
 	Lines   seenLines `json:"lines,omitempty"`
 	head    int       // index of the first remembered line in Lines
 
-	// Conns are the connections since the time at which it was last certain which instance was
-	// read, from old to new.
+	// Conns are the connections since the time at which it was last certain which instance was read, from old to new.
 	Conns []conn `json:"conns,omitempty"`
 }
 

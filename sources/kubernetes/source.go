@@ -95,9 +95,8 @@ func New(cfg Config) *Source {
 // Name returns "kubernetes" unless the configuration sets another name.
 func (s *Source) Name() string { return s.cfg.Name }
 
-// Serves reports whether the selector can match a stream of this source. A stream has labels
-// of its pod, whose values are not known in advance, and the configured labels, but no other
-// labels.
+// Serves reports whether the selector can match a stream of this source. A stream has labels of its pod, whose values
+// are not known in advance, and the configured labels, but no other labels.
 func (s *Source) Serves(from rules.Selector) bool {
 	return from.MaySelect(s.cfg.Labels, podLabels)
 }
@@ -112,8 +111,7 @@ func (s *Source) Info() sources.Info {
 
 func (s *Source) wakeUp() { pause.Wake(s.wake) }
 
-// Run follows logs until ctx ends. It then waits for the requests in progress, which
-// end immediately.
+// Run follows logs until ctx ends. It then waits for the requests in progress, which end immediately.
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	s.pipe = p
 	defer s.client.Close()
@@ -197,8 +195,7 @@ func (s *Source) selectStreams() {
 	s.ruled = set
 }
 
-// reportExcess reports, after refusedAfter, the streams in left, which are not read because of
-// max_streams.
+// reportExcess reports, after refusedAfter, the streams in left, which are not read because of max_streams.
 func (s *Source) reportExcess(now time.Time, left []*stream) {
 	left = slices.DeleteFunc(left, func(st *stream) bool { return st.rank() == 0 })
 	if len(left) == 0 {
@@ -245,9 +242,8 @@ func (s *Source) laggingStreams(now time.Time) []matcher.LaggingStream {
 	return out
 }
 
-// lowWatermark returns the time up to which all readable streams were read, and whether the
-// source is up. ok is false if the time is unknown or no stream can be read. The caller holds
-// mu.
+// lowWatermark returns the time up to which all readable streams were read, and whether the source is up. ok is false
+// if the time is unknown or no stream can be read. The caller holds mu.
 func (s *Source) lowWatermark(now time.Time) (t time.Time, up, ok bool) {
 	t, ok = now, s.fullSince.IsZero()
 	synced := true
@@ -333,8 +329,7 @@ func (s *Source) Status() sources.Status {
 	return st
 }
 
-// whyIdle returns the reason why no container is followed. It returns "" if one is followed.
-// The caller holds mu.
+// whyIdle returns the reason why no container is followed. It returns "" if one is followed. The caller holds mu.
 func (s *Source) whyIdle() (string, sources.IdleReason) {
 	for _, st := range s.all {
 		if st.wanted || !st.chosen {
@@ -375,8 +370,7 @@ func (s *Source) updatePod(p *pod) {
 	}
 }
 
-// unlistedPods returns the known pods of a namespace that are not in found. "" means all
-// namespaces.
+// unlistedPods returns the known pods of a namespace that are not in found. "" means all namespaces.
 func (s *Source) unlistedPods(namespace string, found map[podName]bool) []podName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -476,8 +470,7 @@ func (s *Source) Positions() json.RawMessage {
 	return b
 }
 
-// Restore sets the positions before Run. It drops invalid positions, so their logs are read as
-// if they had no position.
+// Restore sets the positions before Run. It drops invalid positions, so their logs are read as if they had no position.
 func (s *Source) Restore(b json.RawMessage) error {
 	if len(b) == 0 {
 		return nil

@@ -13,16 +13,14 @@ import (
 )
 
 const (
-	// endGrace is the time for which a request may continue after the status says that its
-	// instance has terminated.
+	// endGrace is the time for which a request may continue after the status says that its instance has terminated.
 	endGrace = 5 * time.Second
 	// sureAfter is the time for which a request must have been open. If the status still has
 	// the same instance then, the log certainly belongs to this instance.
 	sureAfter = 10 * time.Second
-	// openAfter is the time after which a request without a response counts as open. The API
-	// does not send even headers before there are new lines. After a failure the time is
-	// reopenAfter, because an API server takes half a minute to find out that a node does not
-	// answer.
+	// openAfter is the time after which a request without a response counts as open. The API does not send even headers
+	// before there are new lines. After a failure the time is reopenAfter, because an API server takes half a minute to
+	// find out that a node does not answer.
 	openAfter   = 3 * time.Second
 	reopenAfter = 45 * time.Second
 	idleAfter   = 500 * time.Millisecond // time without bytes after which a log counts as read to its end
@@ -79,8 +77,7 @@ func newStream(s *Source, c container, now time.Time) *stream {
 	return st
 }
 
-// updateContainer stores the state that the API reports, and returns whether the change is
-// relevant.
+// updateContainer stores the state that the API reports, and returns whether the change is relevant.
 func (st *stream) updateContainer(c container) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()

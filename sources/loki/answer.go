@@ -62,8 +62,7 @@ func (a answer) decodeData(d *jsontext.Decoder, name string) error {
 	return d.SkipValue()
 }
 
-// decodeStream parses one stream. If its labels are unreadable, its entries count as
-// unreadable.
+// decodeStream parses one stream. If its labels are unreadable, its entries count as unreadable.
 func (a answer) decodeStream(d *jsontext.Decoder) error {
 	index, first, count, bad := len(a.Streams), len(a.Entries), a.Count, a.Bad
 	known := false

@@ -11,8 +11,7 @@ import (
 	"crowsnest/sources/internal/rangeread"
 )
 
-// header makes Loki return structured metadata apart from the labels. Otherwise one stream
-// becomes many.
+// header makes Loki return structured metadata apart from the labels. Otherwise one stream becomes many.
 func header(tenant string) map[string]string {
 	out := map[string]string{"X-Loki-Response-Encoding-Flags": "categorize-labels"}
 	if tenant != "" {

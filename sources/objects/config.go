@@ -14,8 +14,7 @@ import (
 // Config selects the objects whose state becomes lines.
 type Config struct {
 	sources.Common `yaml:",inline"`
-	// Kubeconfig is the path of a file. The default is the service account of the
-	// pod that this program runs in.
+	// Kubeconfig is the path of a file. The default is the service account of the pod that this program runs in.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 	// Kinds are the kinds to read, such as nodes or machines.cluster.x-k8s.io. Their names are
 	// those of `kubectl api-resources -o name`. Default: the kinds in docs/objects.md.

@@ -26,8 +26,7 @@ import (
 
 const (
 	eventsPath = "/apis/events.k8s.io/v1"
-	// eventLateness is the longest time between an occurrence and the arrival of its Event at
-	// the API server.
+	// eventLateness is the longest time between an occurrence and the arrival of its Event at the API server.
 	eventLateness = 10 * time.Second
 	eventTTL      = time.Hour // time that API servers keep an Event by default
 	// lagAfter is the time after which a watermark that does not move is reported as a lag.
@@ -42,15 +41,13 @@ const (
 // EventsConfig selects the Events to read.
 type EventsConfig struct {
 	sources.Common `yaml:",inline"`
-	// Kubeconfig is the path of a file. The default is the service account of the
-	// pod that this program runs in.
+	// Kubeconfig is the path of a file. The default is the service account of the pod that this program runs in.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 	// Namespaces are the namespaces to read one by one, which requires a Role in each of them.
 	// If empty, the source reads all namespaces at once, which requires a ClusterRole. Events
 	// about Nodes and other objects without a namespace are in the namespace default.
 	Namespaces []string `yaml:"namespaces" bounds:"0,1000,4096"`
-	// LookBack is the maximum age of lines that are read without a saved position. Default
-	// 15m.
+	// LookBack is the maximum age of lines that are read without a saved position. Default 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
 	// Labels are added to every stream, for example cluster.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
@@ -322,8 +319,7 @@ const (
 	maxValue = 256
 )
 
-// event holds the used fields of an Event of events.k8s.io/v1 or v1. kubectl and support
-// bundles write v1.
+// event holds the used fields of an Event of events.k8s.io/v1 or v1. kubectl and support bundles write v1.
 type event struct {
 	Metadata struct {
 		Namespace string    `json:"namespace"`
@@ -342,8 +338,7 @@ type event struct {
 	Controller string         `json:"reportingController"`
 	Regarding  eventReference `json:"regarding"`
 
-	// An Event that was created through v1 has these fields when it is read through
-	// events.k8s.io/v1.
+	// An Event that was created through v1 has these fields when it is read through events.k8s.io/v1.
 	OldCount  int         `json:"deprecatedCount"`
 	OldFirst  time.Time   `json:"deprecatedFirstTimestamp"`
 	OldLast   time.Time   `json:"deprecatedLastTimestamp"`
@@ -436,9 +431,8 @@ const (
 	countBytes = 12 // number of bytes of an encoded count: a hash of the UID, and the count
 )
 
-// eventCounts remembers the counts of the newest Events by a hash of their UIDs. The hash is
-// the same in every process. The hash need not resist attacks, because the API server chooses
-// the UIDs.
+// eventCounts remembers the counts of the newest Events by a hash of their UIDs. The hash is the same in every process.
+// The hash need not resist attacks, because the API server chooses the UIDs.
 type eventCounts struct {
 	*simplelru.LRU[uint64, uint32]
 }

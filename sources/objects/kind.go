@@ -11,8 +11,7 @@ import (
 	"crowsnest/internal/kube"
 )
 
-// kind is the name of a kind of objects in the form that kubectl uses, RESOURCE or
-// RESOURCE.GROUP.
+// kind is the name of a kind of objects in the form that kubectl uses, RESOURCE or RESOURCE.GROUP.
 type kind string
 
 // Kinds of objects for which the source reads more than the conditions and the phase.
@@ -23,8 +22,7 @@ const (
 	machines kind = "machines.cluster.x-k8s.io"
 )
 
-// DefaultKinds returns the kinds that are read by default. The manifests in deploy grant
-// access to exactly these kinds.
+// DefaultKinds returns the kinds that are read by default. The manifests in deploy grant access to exactly these kinds.
 func DefaultKinds() []string {
 	return []string{
 		string(nodes), string(pods), "namespaces", "persistentvolumeclaims", string(leases), "apiservices.apiregistration.k8s.io",
@@ -77,8 +75,7 @@ func (k kind) query() url.Values {
 
 // Resource is a kind of objects as an API server describes it.
 type Resource struct {
-	// Path is the path that lists all objects of the kind. It is empty if the API server does
-	// not have the kind.
+	// Path is the path that lists all objects of the kind. It is empty if the API server does not have the kind.
 	Path string
 	// APIVersion and Kind are the apiVersion and kind of the objects.
 	APIVersion, Kind string

@@ -13,8 +13,7 @@ type subject struct {
 	kind     string // kind of the objects, such as Machine
 }
 
-// factLine returns the line that states a fact about an object at time t. was is the former
-// value of the fact.
+// factLine returns the line that states a fact about an object at time t. was is the former value of the fact.
 func (s subject) factLine(o *object, f fact, was word, t time.Time) string {
 	switch f.view {
 	case leasesView:
@@ -83,8 +82,7 @@ func formerField(was, now word) []string {
 	return []string{"was", was.Value()}
 }
 
-// ageFields returns the fields since and age of a state that began at since. It returns none
-// if since is zero.
+// ageFields returns the fields since and age of a state that began at since. It returns none if since is zero.
 func ageFields(since, t time.Time) []string {
 	if since.IsZero() {
 		return []string{"since", "", "age", ""}

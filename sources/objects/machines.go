@@ -20,15 +20,13 @@ import (
 // agrees. A Node with annotations of Cluster API agrees if they name the Machine. A Node
 // without them agrees if both have the same provider ID, or if the Machine is in Namespace.
 type Machines struct {
-	// Namespace and Cluster name the Cluster object of this cluster, such as fleet-local and
-	// local on Harvester. By default, the Machines of a cluster count if at least one of them
-	// is a node here.
+	// Namespace and Cluster name the Cluster object of this cluster, such as fleet-local and local on Harvester. By
+	// default, the Machines of a cluster count if at least one of them is a node here.
 	Namespace string `yaml:"namespace" bounds:"0,4096"`
 	Cluster   string `yaml:"cluster" bounds:"0,4096"`
 }
 
-// comparison is the state of the view machines. It is guarded by Source.turn. Changes of last
-// also require Source.mu.
+// comparison is the state of the view machines. It is guarded by Source.turn. Changes of last also require Source.mu.
 type comparison struct {
 	nodes, machines *reader // readers of Nodes and Machines; nil if they are not compared
 	at              time.Time

@@ -37,8 +37,7 @@ type object struct {
 	lease    *lease
 	versions []word // versions of the programs on a node, in the form of images such as node/kubelet:v1.34.1
 
-	// pairing holds the fields by which Nodes and Machines are compared. nil for other
-	// objects.
+	// pairing holds the fields by which Nodes and Machines are compared. nil for other objects.
 	pairing *pairing
 }
 
@@ -294,8 +293,7 @@ type lease struct {
 	transitions int32
 
 	state leaseState
-	// since is the time when this process first saw the renewal. Since then, the API server
-	// has not been unreachable.
+	// since is the time when this process first saw the renewal. Since then, the API server has not been unreachable.
 	since time.Time
 }
 
@@ -310,10 +308,9 @@ func projectLease(spec json.RawMessage) *lease {
 	return &lease{holder: internWord(r.Holder), valid: time.Duration(max(r.Seconds, 0)) * time.Second, renewed: r.Renewed, transitions: r.Transitions}
 }
 
-// followLast sets the state of l from the last state of the same Lease. last is nil if the
-// Lease is new. l was read at t. The state of a new Lease is unknown, because its holder may
-// have gone long ago. So is the state of a Lease that was saved as held and not renewed since,
-// because its holder may have gone while this process did not run.
+// followLast sets the state of l from the last state of the same Lease. last is nil if the Lease is new. l was read at
+// t. The state of a new Lease is unknown, because its holder may have gone long ago. So is the state of a Lease that
+// was saved as held and not renewed since, because its holder may have gone while this process did not run.
 func (l *lease) followLast(last *lease, t time.Time) {
 	l.since = t
 	switch {
@@ -330,8 +327,7 @@ func (l *lease) followLast(last *lease, t time.Time) {
 	}
 }
 
-// view is the kind of fact that a line is about. It becomes the label component of the line's
-// stream.
+// view is the kind of fact that a line is about. It becomes the label component of the line's stream.
 type view uint8
 
 const (
@@ -354,8 +350,7 @@ type fact struct {
 	// hidden is set if the fact has no line yet, because it is not known which state holds.
 	hidden bool
 	name   word // type of a condition, or name of a container
-	// value is compared to find changes. The line of a change has the field "was" with the
-	// former value.
+	// value is compared to find changes. The line of a change has the field "was" with the former value.
 	value word
 	// A change of one of the following fields is also written as a line. since is the time since
 	// which the object says that the fact holds. For a phase, it may also be the time at which
@@ -394,8 +389,7 @@ type change struct {
 	gone   bool // whether the fact no longer holds
 }
 
-// diffFacts returns the changes of the facts about an object. Facts that no longer hold come
-// first.
+// diffFacts returns the changes of the facts about an object. Facts that no longer hold come first.
 func diffFacts(before []fact, o *object) (out []change) {
 	now := listFacts(o)
 	for _, f := range before {

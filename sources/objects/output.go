@@ -36,8 +36,7 @@ func (k streamKey) compare(o streamKey) int {
 	return cmp.Or(cmp.Compare(k.component, o.component), cmp.Compare(k.namespace, o.namespace))
 }
 
-// stream is a stream of lines. It may be dropped at any time, because the next line creates a
-// new one.
+// stream is a stream of lines. It may be dropped at any time, because the next line creates a new one.
 type stream struct {
 	*matcher.Stream
 	status sources.StreamStatus // guarded by output.mu
@@ -91,9 +90,8 @@ func (o *output) withLock(f func()) {
 	f()
 }
 
-// writeLines passes lines to the pipeline. It calls commit in the same checkpoint as the last
-// line, with mu held. If lines is empty, it still calls commit. Calls for the same stream must
-// not overlap.
+// writeLines passes lines to the pipeline. It calls commit in the same checkpoint as the last line, with mu held. If
+// lines is empty, it still calls commit. Calls for the same stream must not overlap.
 func (o *output) writeLines(lines []line, t time.Time, commit func()) {
 	for i, l := range lines {
 		st := o.stream(streamKey{l.view.component(), l.namespace})

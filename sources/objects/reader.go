@@ -20,10 +20,9 @@ const (
 	// removedAfter is the time after which the objects of a missing kind count as removed. The
 	// time is needed because an API server that is starting lacks some kinds.
 	removedAfter = 3 * time.Minute
-	// maxGap is the longest time between two responses of the API server that counts in full
-	// towards the staleness of a Lease. During a longer time, holders may not have reached the
-	// API server either, so only maxGap counts. Responses are normally about seven seconds
-	// apart.
+	// maxGap is the longest time between two responses of the API server that counts in full towards the staleness of a
+	// Lease. During a longer time, holders may not have reached the API server either, so only maxGap counts. Responses
+	// are normally about seven seconds apart.
 	maxGap = 10 * time.Second
 	// relistAfter is the shortest time between two lists of a kind some objects of which are
 	// not remembered for lack of room.
@@ -105,8 +104,7 @@ func (r *reader) recordAbsence(t time.Time) time.Duration {
 	return lookEvery
 }
 
-// followPath lists and watches the objects at path. It returns when ctx ends or the API server
-// no longer has the path.
+// followPath lists and watches the objects at path. It returns when ctx ends or the API server no longer has the path.
 func (r *reader) followPath(ctx context.Context, path string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -186,8 +184,7 @@ func (r *reader) replaceObject(o *object, before []fact, t time.Time) {
 	})
 }
 
-// removeObject forgets an object and writes lines that its facts no longer hold. The caller
-// holds turn.
+// removeObject forgets an object and writes lines that its facts no longer hold. The caller holds turn.
 func (r *reader) removeObject(o *object, t time.Time) {
 	var lines []line
 	for _, f := range listFacts(o) {

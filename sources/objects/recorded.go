@@ -61,8 +61,7 @@ func (r *RecordedObject) Namespace() string { return r.object.namespace }
 // Name returns the name of the object.
 func (r *RecordedObject) Name() string { return r.object.name }
 
-// Newest returns the time of the newest change of the object, or the zero time if the object
-// states no time.
+// Newest returns the time of the newest change of the object, or the zero time if the object states no time.
 func (r *RecordedObject) Newest() time.Time {
 	newest := r.renewed()
 	for _, f := range listFacts(r.object) {
@@ -92,10 +91,9 @@ func (r *RecordedObject) Images() iter.Seq2[string, string] {
 	}
 }
 
-// Lines returns lines about the facts that held at now, which is the time of the file. A fact
-// that states since when it holds also gets a line with that time. listed is the newest time
-// in the list that contained the object. A Lease is stale if it was not renewed for long
-// before listed. A Lease gets no line if its state is unknown.
+// Lines returns lines about the facts that held at now, which is the time of the file. A fact that states since when it
+// holds also gets a line with that time. listed is the newest time in the list that contained the object. A Lease is
+// stale if it was not renewed for long before listed. A Lease gets no line if its state is unknown.
 func (r *RecordedObject) Lines(now, listed time.Time) []RecordedLine {
 	r.judgeLease(now, listed)
 	var out []RecordedLine
@@ -112,8 +110,7 @@ func (r *RecordedObject) Lines(now, listed time.Time) []RecordedLine {
 	return out
 }
 
-// judgeLease sets the state of a Lease at t. listed is the newest time in the list that
-// contained it.
+// judgeLease sets the state of a Lease at t. listed is the newest time in the list that contained it.
 func (r *RecordedObject) judgeLease(t, listed time.Time) {
 	l := r.object.lease
 	if l == nil {

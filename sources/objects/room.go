@@ -7,17 +7,15 @@ import (
 )
 
 const (
-	// maxLeftOut is the largest number of objects that are counted as not remembered. Each takes
-	// about 150 bytes.
+	// maxLeftOut is the largest number of objects that are counted as not remembered. Each takes about 150 bytes.
 	maxLeftOut      = 100_000
 	maxNamespaces   = 20       // largest number of namespaces for which the status shows numbers of objects
 	otherNamespaces = "others" // name under which the status counts the objects of all other namespaces
 )
 
-// objectQuota shares max_objects among namespaces. When it is full, an object of the namespace with
-// the most objects is forgotten, so no tenant can displace the objects of another one. Objects
-// outside of namespaces are not forgotten, because tenants cannot create them. room is guarded
-// by Source.turn. Changes also require Source.mu.
+// objectQuota shares max_objects among namespaces. When it is full, an object of the namespace with the most objects is
+// forgotten, so no tenant can displace the objects of another one. Objects outside of namespaces are not forgotten,
+// because tenants cannot create them. room is guarded by Source.turn. Changes also require Source.mu.
 type objectQuota struct {
 	max, used  int
 	maxOut     int
@@ -57,8 +55,7 @@ func (m *objectQuota) chooseVictim(namespace string) (victim place, full bool) {
 			most = held
 		}
 	}
-	// To make room for an object outside of namespaces, any object in a namespace may be
-	// forgotten.
+	// To make room for an object outside of namespaces, any object in a namespace may be forgotten.
 	if len(most) == 0 || namespace != "" && len(m.remembered[namespace])+1 >= len(most) {
 		return place{}, true
 	}
@@ -116,8 +113,7 @@ func (m *objectQuota) noteBack(p place) {
 	}
 }
 
-// forgetUnlisted drops the records of left-out objects that the last list of the reader did
-// not contain.
+// forgetUnlisted drops the records of left-out objects that the last list of the reader did not contain.
 func (m *objectQuota) forgetUnlisted(r *reader) {
 	if r.leftOut == 0 {
 		return

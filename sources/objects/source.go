@@ -133,9 +133,8 @@ func (s *Source) updateStatus() {
 	st.Opened = st.Opened || st.Up
 }
 
-// advanceWatermark advances the watermark to the time up to which all kinds that the API
-// server has were read. A kind that appears later does not lower the watermark, because its
-// lines have the time of reading. The caller holds turn.
+// advanceWatermark advances the watermark to the time up to which all kinds that the API server has were read. A kind
+// that appears later does not lower the watermark, because its lines have the time of reading. The caller holds turn.
 func (s *Source) advanceWatermark() {
 	var at, absent time.Time
 	for _, r := range s.readers {
@@ -235,9 +234,8 @@ func (r *reader) encodeObjects() json.RawMessage {
 	return b
 }
 
-// isQuiet reports whether no alert can be about the object. Such an object, a pod that runs or
-// has completed, need not be saved, because a restart need not detect its end. There may be
-// many such pods.
+// isQuiet reports whether no alert can be about the object. Such an object, a pod that runs or has completed, need not
+// be saved, because a restart need not detect its end. There may be many such pods.
 func (o *object) isQuiet() bool {
 	isPod, p := false, o.phase()
 	for _, f := range o.facts {

@@ -34,12 +34,10 @@ type Config struct {
 	// WebConfigFile is a web configuration file of exporter-toolkit. It configures TLS, client
 	// certificates and basic authentication.
 	WebConfigFile string `yaml:"web_config_file" bounds:"0,4096"`
-	// BearerTokenFile holds the token that collectors must present. It is read again when it
-	// changes.
+	// BearerTokenFile holds the token that collectors must present. It is read again when it changes.
 	BearerTokenFile string `yaml:"bearer_token_file" bounds:"0,4096"`
-	// Labels maps further resource attributes to labels that rules use, for example
-	// {container.image.name: image}. The attributes of Kubernetes and service.name are always
-	// labels.
+	// Labels maps further resource attributes to labels that rules use, for example {container.image.name: image}. The
+	// attributes of Kubernetes and service.name are always labels.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 	// MaxBody is the largest size of a request in MiB, after decompression. A larger request is
 	// refused, and the collector drops it. Default 8.
@@ -50,16 +48,13 @@ type Config struct {
 	// MaxSenders is the largest number of known senders. A sender is a node, or all resources
 	// that name no node. Default 500.
 	MaxSenders int `yaml:"max_senders" bounds:"0,10000"`
-	// Lateness is the longest time after which a sender may deliver a record that is older than
-	// one that it has delivered. It must be longer than max_interval of the collector's
-	// retry_on_failure. Default 1m.
+	// Lateness is the longest time after which a sender may deliver a record that is older than one that it has
+	// delivered. It must be longer than max_interval of the collector's retry_on_failure. Default 1m.
 	Lateness time.Duration `yaml:"lateness" bounds:"0|1s,1h"`
-	// ForgetAfter is the time for which decisions wait for a sender that sends nothing. Default
-	// 1h.
+	// ForgetAfter is the time for which decisions wait for a sender that sends nothing. Default 1h.
 	ForgetAfter time.Duration `yaml:"forget_after" bounds:"0|5s,30d"`
 
-	// Leads reports whether this process may accept records now, and otherwise who may. nil
-	// means that it always may.
+	// Leads reports whether this process may accept records now, and otherwise who may. nil means that it always may.
 	Leads func() (leads bool, who string) `yaml:"-"`
 }
 

@@ -30,8 +30,7 @@ type Config struct {
 	// Labels are the labels of the lines.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 
-	// Reader is the pipe. The daemon uses standard input. If Reader is an io.Closer, Run
-	// closes it when it stops.
+	// Reader is the pipe. The daemon uses standard input. If Reader is an io.Closer, Run closes it when it stops.
 	Reader io.Reader `yaml:"-"`
 }
 
@@ -87,9 +86,8 @@ func (s *Source) Status() sources.Status {
 	return st
 }
 
-// Run reads until the end of the pipe or until ctx ends. When ctx ends, Run closes the reader
-// to end a blocked read. If the reader cannot be closed, for example a terminal, one goroutine
-// stays blocked until the process ends.
+// Run reads until the end of the pipe or until ctx ends. When ctx ends, Run closes the reader to end a blocked read. If
+// the reader cannot be closed, for example a terminal, one goroutine stays blocked until the process ends.
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	if s.cfg.Reader == nil {
 		return errors.New("stdin: there is nothing to read from")

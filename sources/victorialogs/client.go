@@ -34,8 +34,7 @@ func query(q rangeread.Query) (path string, form url.Values) {
 	return "/select/logsql/query", values(timeFilter(q.From, q.To) + q.Text + " | sort by (_time) limit " + strconv.Itoa(q.Limit))
 }
 
-// values returns the parameters of a request. A cluster must not omit the entries of storage
-// nodes that are down.
+// values returns the parameters of a request. A cluster must not omit the entries of storage nodes that are down.
 func values(query string) url.Values {
 	return url.Values{"query": {query}, "allow_partial_response": {"0"}}
 }

@@ -50,8 +50,7 @@ func foldings(s string) []string {
 	return best
 }
 
-// appendCases returns the texts followed by each case of a letter. Regular expressions of Go use
-// the same cases.
+// appendCases returns the texts followed by each case of a letter. Regular expressions of Go use the same cases.
 func appendCases(texts []string, letter rune) (out []string) {
 	for _, text := range texts {
 		out = append(out, text+string(letter))

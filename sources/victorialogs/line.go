@@ -65,8 +65,7 @@ func (w lineWriter) line(r *record) []byte {
 	return appendObject(nil, parsed)
 }
 
-// nameInLine returns the name that a field has in the line. ok is false if the field is not part of
-// the line.
+// nameInLine returns the name that a field has in the line. ok is false if the field is not part of the line.
 func (w lineWriter) nameInLine(name string) (inLine string, ok bool) {
 	if _, renamed := w.labels[name]; renamed {
 		return "", false
@@ -96,8 +95,7 @@ var usualOrder = []string{
 	"controllerKind", "kind", "", "namespace", "name", "reconcileID", "error",
 }
 
-// orderOf returns the place of a field in a line. kind is the kind of the object that the line is
-// about, or "".
+// orderOf returns the place of a field in a line. kind is the kind of the object that the line is about, or "".
 func orderOf(name, kind string) int {
 	switch outer, _, _ := strings.Cut(name, "."); {
 	case outer == kind && kind != "":
@@ -108,8 +106,7 @@ func orderOf(name, kind string) int {
 	return slices.Index(usualOrder, name)
 }
 
-// appendObject appends fields as a JSON object. VictoriaLogs has joined the names of nested objects
-// with dots.
+// appendObject appends fields as a JSON object. VictoriaLogs has joined the names of nested objects with dots.
 func appendObject(b []byte, fields []field) []byte {
 	b = append(b, '{')
 	for i := 0; i < len(fields); i++ {

@@ -70,8 +70,7 @@ func (l *Loop[T]) encode(due []sinks.Message, now time.Time) (items []item[T], b
 	return items, bad
 }
 
-// postponePremature returns the items except the premature ends (see sinks.Message.Premature),
-// which it postpones.
+// postponePremature returns the items except the premature ends (see sinks.Message.Premature), which it postpones.
 func (l *Loop[T]) postponePremature(items []item[T]) []item[T] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,10 +82,9 @@ func (l *Loop[T]) postponePremature(items []item[T]) []item[T] {
 	})
 }
 
-// deliver sends the items in one request. If the receiver refuses its content, deliver splits
-// the items in halves until each bad item is alone and the good ones are accepted. It returns
-// the number of accepted items. The answer has an error if the receiver is at fault. A
-// receiver that accepts no item at all is at fault, and not the items.
+// deliver sends the items in one request. If the receiver refuses its content, deliver splits the items in halves until
+// each bad item is alone and the good ones are accepted. It returns the number of accepted items. The answer has an
+// error if the receiver is at fault. A receiver that accepts no item at all is at fault, and not the items.
 func (l *Loop[T]) deliver(ctx context.Context, items []item[T]) (taken int, a Answer) {
 	var bad []item[T]
 	var why Answer

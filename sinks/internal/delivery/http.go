@@ -65,8 +65,7 @@ func ConnectionFailed(err error) Answer {
 	return Answer{Reason: ReasonConnection, Err: errors.New(Excerpt(cause.Error()))}
 }
 
-// ReasonOf returns the reason for an HTTP status, or "" if the status means that the messages
-// were accepted.
+// ReasonOf returns the reason for an HTTP status, or "" if the status means that the messages were accepted.
 func ReasonOf(status int) string {
 	switch {
 	case status/100 == 2:
@@ -94,9 +93,8 @@ type Target struct {
 	Key     string        // configuration key of the address
 	MaxWait time.Duration // longest Retry-After of the receiver that is respected
 	Kind    string        // name of the kind of receiver, for messages to people
-	// IsReceiver reports whether a response with status 2xx can come from the receiver. The check is
-	// needed because an ingress, a proxy or a login page accepts every request. said is the
-	// start of the response body.
+	// IsReceiver reports whether a response with status 2xx can come from the receiver. The check is needed because an
+	// ingress, a proxy or a login page accepts every request. said is the start of the response body.
 	IsReceiver func(said []byte) bool
 }
 

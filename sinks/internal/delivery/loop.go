@@ -1,9 +1,8 @@
 // Package delivery sends the newest message of each alert to one receiver. All sinks that use
 // HTTP share it. It does not know the format of a message.
 //
-// The unsent messages are a state (sinks.State) with one message per alert, and not a queue. A
-// long outage of the receiver therefore needs no more memory than a short one, and delays no
-// other receiver.
+// The unsent messages are a state (sinks.State) with one message per alert, and not a queue. A long outage of the
+// receiver therefore needs no more memory than a short one, and delays no other receiver.
 package delivery
 
 import (
@@ -29,8 +28,7 @@ const (
 	probeItems = 8
 )
 
-// maxSleep is the longest wait. A longer wait would end at the wrong time if somebody sets the
-// clock.
+// maxSleep is the longest wait. A longer wait would end at the wrong time if somebody sets the clock.
 const maxSleep = 30 * time.Second
 
 // Receiver sends messages in its own format T. One goroutine at a time calls its methods.
@@ -47,15 +45,12 @@ type Receiver[T any] interface {
 // Options are the dependencies of a sink.
 type Options struct {
 	Log zerolog.Logger
-	// Now is the clock; nil means time.Now. Durations are measured with the monotonic clock if
-	// the times have one.
+	// Now is the clock; nil means time.Now. Durations are measured with the monotonic clock if the times have one.
 	Now func() time.Time
-	// MaxKeys is the largest number of open and ended alerts in the state. Zero means
-	// sinks.DefaultMaxKeys.
+	// MaxKeys is the largest number of open and ended alerts in the state. Zero means sinks.DefaultMaxKeys.
 	MaxKeys int
-	// OnAccepted is called without a lock after the receiver accepted a change. If the process is
-	// killed before the result of Export is saved, the change is sent again. It may be nil and
-	// must not block.
+	// OnAccepted is called without a lock after the receiver accepted a change. If the process is killed before the
+	// result of Export is saved, the change is sent again. It may be nil and must not block.
 	OnAccepted func()
 	// Leads reports whether this process may send now. nil means that it always may. It is
 	// called before each request and must not block.
@@ -63,9 +58,8 @@ type Options struct {
 
 	// Only the sink for Alertmanager has the options Latency and Transport.
 
-	// Latency is called once per episode. It gets the time from the line that made the episode
-	// fire until the first Alertmanager accepted the alert. It may be nil. It must be safe for
-	// concurrent use.
+	// Latency is called once per episode. It gets the time from the line that made the episode fire until the first
+	// Alertmanager accepted the alert. It may be nil. It must be safe for concurrent use.
 	Latency func(time.Duration)
 	// Transport replaces the configured transport in tests.
 	Transport http.RoundTripper
@@ -83,17 +77,14 @@ type Config struct {
 	FirstRetry time.Duration // wait after a first failure; each further failure about doubles it; zero means 500 ms
 	MaxRetry   time.Duration // longest wait after a failure; zero means 30 s
 	ProbeItems int           // number of messages per request while the receiver is down; zero means 8
-	// Canary protects messages from a receiver that refuses everything. Before the loop counts
-	// a message as refused, it sends one again that the receiver accepted before. If the
-	// receiver refuses both, the receiver is at fault.
+	// Canary protects messages from a receiver that refuses everything. Before the loop counts a message as refused, it
+	// sends one again that the receiver accepted before. If the receiver refuses both, the receiver is at fault.
 	Canary bool
-	// StaleFor is the time for which a receiver that hung may still read requests that timed
-	// out. After this time all messages are sent again, because an old request may have
-	// replaced newer information. Zero disables this.
+	// StaleFor is the time for which a receiver that hung may still read requests that timed out. After this time all
+	// messages are sent again, because an old request may have replaced newer information. Zero disables this.
 	StaleFor time.Duration
 
-	// Mu guards the state. nil means a separate mutex. States that are peers (see
-	// sinks.State.SetPeers) share one.
+	// Mu guards the state. nil means a separate mutex. States that are peers (see sinks.State.SetPeers) share one.
 	Mu *sync.Mutex
 	// Answers records the receiver's answers. nil means a separate log.
 	Answers *sinks.Deliveries
@@ -118,8 +109,7 @@ type Hooks struct {
 	Prepare func(ctx context.Context) bool
 	// Check is called before each request. draining is set after the context of Run has ended.
 	Check func(ctx context.Context, msgs []sinks.Message, draining bool) Verdict
-	// Delivered is called after each request that did not fail. It is not called after the
-	// context of Run has ended.
+	// Delivered is called after each request that did not fail. It is not called after the context of Run has ended.
 	Delivered func()
 	// Recovered is called when the receiver accepts again after it failed.
 	Recovered func()
@@ -263,8 +253,7 @@ func drainContext(ctx context.Context) (reqs context.Context, cancel func()) {
 	}
 }
 
-// untilNext returns the time until the next message is due, if nothing changes. It is at most
-// maxSleep.
+// untilNext returns the time until the next message is due, if nothing changes. It is at most maxSleep.
 func (l *Loop[T]) untilNext() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -351,15 +340,13 @@ func (l *Loop[T]) Repeat() {
 // IsDown reports whether the last try has failed. Only hooks and the receiver may call it.
 func (l *Loop[T]) IsDown() bool { return !l.downSince.IsZero() }
 
-// IsHung reports whether a request has timed out since the last answer. Only hooks and the
-// receiver may call it.
+// IsHung reports whether a request has timed out since the last answer. Only hooks and the receiver may call it.
 func (l *Loop[T]) IsHung() bool { return l.hung }
 
 // RetryAt sets the time of the next try. Only hooks may call it.
 func (l *Loop[T]) RetryAt(t time.Time) { l.retryAt = t }
 
-// Status returns the state of the receiver. It is up if it accepted the last messages that were
-// sent to it.
+// Status returns the state of the receiver. It is up if it accepted the last messages that were sent to it.
 func (l *Loop[T]) Status() []sinks.EndpointStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()

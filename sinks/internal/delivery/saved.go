@@ -15,9 +15,8 @@ type saved struct {
 	Packed  [][]byte     `json:"packed,omitempty"`
 }
 
-// Export returns the state that must survive the process. It contains what the receiver
-// accepted, and the ended episodes that still have to be sent. It may be called at any time,
-// even after Run has returned.
+// Export returns the state that must survive the process. It contains what the receiver accepted, and the ended
+// episodes that still have to be sent. It may be called at any time, even after Run has returned.
 func (l *Loop[T]) Export() ([]byte, error) {
 	l.mu.Lock()
 	st := l.state.Export(l.now())
@@ -34,8 +33,7 @@ func (l *Loop[T]) Export() ([]byte, error) {
 	return b, nil
 }
 
-// Import sets the state that Export returned. It must be called before the first Notify. After
-// an error nothing is set.
+// Import sets the state that Export returned. It must be called before the first Notify. After an error nothing is set.
 func (l *Loop[T]) Import(data []byte) error {
 	var in saved
 	if err := json.Unmarshal(data, &in); err != nil {

@@ -28,10 +28,9 @@ const (
 	maxExternal    = 10 // largest number of external labels
 )
 
-// Labels returns a copy of an alert's labels, made harmless to display, with the external
-// labels that the alert lacks. It omits labels that cannot be sent. A missing label does no
-// harm, because these receivers identify an alert by its fingerprint. Alertmanager does not,
-// so it does not use Labels.
+// Labels returns a copy of an alert's labels, made harmless to display, with the external labels that the alert lacks.
+// It omits labels that cannot be sent. A missing label does no harm, because these receivers identify an alert by its
+// fingerprint. Alertmanager does not, so it does not use Labels.
 func Labels(own, external map[string]string) map[string]string {
 	out := make(map[string]string, len(own)+len(external))
 	for _, from := range []map[string]string{external, own} {
@@ -62,10 +61,9 @@ func byImportance(a, b string) int {
 	return cmp.Or(cmp.Compare(first[a], first[b]), cmp.Compare(a, b))
 }
 
-// annotationText removes what could do harm on a screen or in a chat, such as mentions of
-// people, because a part of the text may come from a log line. Links and code of the rule
-// itself stay. Captured values need no treatment, because they were made harmless when the
-// text was rendered.
+// annotationText removes what could do harm on a screen or in a chat, such as mentions of people, because a part of the
+// text may come from a log line. Links and code of the rule itself stay. Captured values need no treatment, because
+// they were made harmless when the text was rendered.
 func annotationText(name, s string) string {
 	switch {
 	case strings.HasSuffix(name, "_url"):
@@ -76,9 +74,8 @@ func annotationText(name, s string) string {
 	return redact.DefuseMentions(CleanLines(s))
 }
 
-// CleanLines makes a text of several lines harmless to display. Each line of the result is
-// valid UTF-8 without control characters, escape sequences, bidirectional controls and
-// invisible characters.
+// CleanLines makes a text of several lines harmless to display. Each line of the result is valid UTF-8 without control
+// characters, escape sequences, bidirectional controls and invisible characters.
 func CleanLines(s string) string {
 	var lines []string
 	for line := range strings.SplitSeq(s, "\n") {

@@ -20,8 +20,7 @@ const HeadSize = 256
 // searchSize is the number of bytes that a search for a time reads at once.
 const searchSize = 64 << 10
 
-// Sum is a shortened SHA-256. Saved state contains the sum, in hex, and not the bytes, because
-// they may hold secrets.
+// Sum is a shortened SHA-256. Saved state contains the sum, in hex, and not the bytes, because they may hold secrets.
 type Sum [12]byte
 
 func SumOf(b []byte) (s Sum) {
@@ -102,8 +101,7 @@ func parseTime(b []byte) (time.Time, bool) {
 // LastLine returns the index at which the last line of b starts. b may end with a newline.
 func LastLine(b []byte) int { return bytes.LastIndexByte(bytes.TrimSuffix(b, []byte("\n")), '\n') + 1 }
 
-// FullSize returns the decompressed length of a file. It reads the length from the end of a
-// .gz file.
+// FullSize returns the decompressed length of a file. It reads the length from the end of a .gz file.
 func FullSize(f io.ReaderAt, size int64, gz bool) int64 {
 	var b [4]byte
 	if !gz {

@@ -52,10 +52,9 @@ func (r *Reader) Skip(off int64) (window []byte, err error) {
 	return r.buf[:r.n], nil
 }
 
-// Read returns a window and the index at which its unread bytes begin. end reports whether the
-// file ends after these bytes. taken is the number of bytes of the previous window that the
-// caller has read. Read first returns the readable part of a damaged file, and on the next
-// call the error. The window is valid until the next call.
+// Read returns a window and the index at which its unread bytes begin. end reports whether the file ends after these
+// bytes. taken is the number of bytes of the previous window that the caller has read. Read first returns the readable
+// part of a damaged file, and on the next call the error. The window is valid until the next call.
 func (r *Reader) Read(taken int) (window []byte, at int, end bool, err error) {
 	from := max(0, taken-r.size.Keep)
 	copy(r.buf, r.buf[from:r.n])

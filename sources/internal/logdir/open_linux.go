@@ -64,8 +64,7 @@ func (d handle) stamp(rel string) (stamp, error) {
 	return stamp{dev: uint64(st.Dev), ino: st.Ino, changed: st.Mtim.Nano()}, nil //nolint:unconvert // the type of Dev differs between processors
 }
 
-// open opens rel below d. It opens one component of the path after the other, because it must
-// not follow links.
+// open opens rel below d. It opens one component of the path after the other, because it must not follow links.
 func (d handle) open(rel, name string) (*os.File, error) {
 	fd, err := d.walk(rel)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EXDEV) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENXIO) {
@@ -74,8 +73,7 @@ func (d handle) open(rel, name string) (*os.File, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
-	// O_NOATIME prevents updates of atime, which would cost disk writes. Only the owner and
-	// root may set it.
+	// O_NOATIME prevents updates of atime, which would cost disk writes. Only the owner and root may set it.
 	_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK|unix.O_NOATIME)
 	return os.NewFile(uintptr(fd), name), nil
 }
@@ -113,8 +111,7 @@ func LinkCount(fi fs.FileInfo) uint64 {
 	return 1
 }
 
-// IsOutOfDescriptors reports whether err means that the process or the system has no free
-// descriptor.
+// IsOutOfDescriptors reports whether err means that the process or the system has no free descriptor.
 func IsOutOfDescriptors(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }

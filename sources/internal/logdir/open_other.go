@@ -15,8 +15,7 @@ import (
 // serves the commands on other systems.
 type handle struct{ r *os.Root }
 
-// openRoot opens a directory. The ID that it returns is the path, because this system has no
-// better one.
+// openRoot opens a directory. The ID that it returns is the path, because this system has no better one.
 func openRoot(path string) (handle, string, error) {
 	r, err := os.OpenRoot(path)
 	return handle{r}, path, err

@@ -1,6 +1,5 @@
-// Package logdir opens, lists and watches directories of logs. It follows no link below a root,
-// because otherwise anyone who can write into a log directory could have any file of the node
-// read.
+// Package logdir opens, lists and watches directories of logs. It follows no link below a root, because otherwise
+// anyone who can write into a log directory could have any file of the node read.
 package logdir
 
 import (
@@ -16,8 +15,7 @@ import (
 // ErrRefused is the error for links, pipes, devices and everything else that must not be read.
 var ErrRefused = errors.New("refused: not a regular file reached without links")
 
-// Entry is one name in a directory. An entry that is not a directory may be any kind of file.
-// Open checks the kind.
+// Entry is one name in a directory. An entry that is not a directory may be any kind of file. Open checks the kind.
 type Entry struct {
 	Name string
 	Dir  bool
@@ -34,9 +32,8 @@ type Root struct {
 	cur *Dir // the open directory; nil if there is none
 }
 
-// Dir is the directory that was at Root.Path when it was opened. All files of one Dir belong
-// to the same file tree, even if the path is mounted over or renamed. It is safe for
-// concurrent use.
+// Dir is the directory that was at Root.Path when it was opened. All files of one Dir belong to the same file tree,
+// even if the path is mounted over or renamed. It is safe for concurrent use.
 type Dir struct {
 	ID      string      // identity of the directory and its file system
 	Trusted atomic.Bool // whether a file that is missing was removed; if not set, the file may be in another tree
@@ -117,8 +114,7 @@ func (r *Root) Lstat(rel string) (fs.FileInfo, error) { return os.Lstat(r.Abs(re
 
 func (r *Root) Abs(rel string) string { return filepath.Join(r.Path, rel) }
 
-// openAny opens a file or directory below the root. ok decides whether a file with its mode
-// may be opened.
+// openAny opens a file or directory below the root. ok decides whether a file with its mode may be opened.
 func (d *Dir) openAny(op, rel string, ok func(fs.FileMode) bool) (*os.File, fs.FileInfo, error) {
 	if err := d.root.InjectFault(op, rel); err != nil {
 		return nil, nil, err

@@ -21,9 +21,8 @@ func (h *hints) add(dir string) {
 	h.kick()
 }
 
-// Take returns the directories in which something changed since the last call, or nil if there
-// are none. The caller owns the map. all means that events were lost, so any directory may have
-// changed.
+// Take returns the directories in which something changed since the last call, or nil if there are none. The caller
+// owns the map. all means that events were lost, so any directory may have changed.
 func (w *Watcher) Take() (dirs map[string]bool, all bool) {
 	if w == nil {
 		return nil, false

@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// Format returns a line with a message and fields. pairs are the names and values of the
-// fields. msg is a constant without quotes. Values are quoted where necessary, and quotes
-// inside a value are escaped, so a value can forge neither a field nor a text that begins with
-// msg=".
+// Format returns a line with a message and fields. pairs are the names and values of the fields. msg is a constant
+// without quotes. Values are quoted where necessary, and quotes inside a value are escaped, so a value can forge
+// neither a field nor a text that begins with msg=".
 func Format(msg string, pairs ...string) string {
 	n := len(msg) + len(`msg=""`)
 	for _, s := range pairs {

@@ -59,8 +59,7 @@ func PlainBase(name string) (base string, o Order) {
 		if suffix == "" || suffix[0] < '0' || suffix[0] > '9' {
 			break
 		}
-		// The longest suffix with the form of a rotation is used, because a date may contain
-		// dashes.
+		// The longest suffix with the form of a rotation is used, because a date may contain dashes.
 		rotated, ok := plainSuffix(suffix)
 		if !ok || followsDigit(stem, i) {
 			continue

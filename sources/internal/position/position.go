@@ -57,8 +57,7 @@ type File struct {
 	Size int64 `json:"s"`
 }
 
-// Stream is the position in a stream, which is a sequence of files. It must not be changed
-// after a call of Set.Encode.
+// Stream is the position in a stream, which is a sequence of files. It must not be changed after a call of Set.Encode.
 type Stream struct {
 	Point
 	RotatedPoint *Point `json:"old,omitempty"`   // position in the previous rotated file, which may still grow
@@ -87,10 +86,9 @@ type Set struct {
 
 const version = 1
 
-// Encode returns the JSON that Decode reads. It ignores s.Streams and encodes up to MaxStreams
-// of streams, except nil ones. size is the approximate number of streams. The encoded form of
-// a stream is kept, so unchanged streams cost little. Calls with the same streams must not run
-// concurrently.
+// Encode returns the JSON that Decode reads. It ignores s.Streams and encodes up to MaxStreams of streams, except nil
+// ones. size is the approximate number of streams. The encoded form of a stream is kept, so unchanged streams cost
+// little. Calls with the same streams must not run concurrently.
 func (s Set) Encode(streams iter.Seq2[string, *Stream], size int) json.RawMessage {
 	s.Version, s.Streams = version, nil
 	b, err := json.Marshal(s)

@@ -36,8 +36,7 @@ type Answer struct {
 	Entries []Entry // entries ordered by time; entries with equal times stay in the order of the response
 	Count   int     // number of entries in the response, including unreadable ones
 	Bad     int     // number of unreadable entries
-	// Cut is the time of the entry at which the body breaks off. Zero means that the body is
-	// complete.
+	// Cut is the time of the entry at which the body breaks off. Zero means that the body is complete.
 	Cut     int64
 	Warning string
 
@@ -68,8 +67,7 @@ func (a *Answer) ReadText(d *jsontext.Decoder) (text []byte, ok bool, err error)
 	return a.text[start:len(a.text):len(a.text)], true, nil
 }
 
-// ReadPairs parses an object of strings, and sorts it by name. ok is false if the next value
-// is not such an object.
+// ReadPairs parses an object of strings, and sorts it by name. ok is false if the next value is not such an object.
 func (a *Answer) ReadPairs(d *jsontext.Decoder) (pairs []Pair, ok bool, err error) {
 	start := len(a.pairs)
 	ok = d.PeekKind() == '{'

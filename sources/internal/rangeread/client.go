@@ -26,17 +26,15 @@ const (
 	maxWait     = time.Minute
 )
 
-// Query is a request for the entries of a time range, from old to new. The range includes From
-// and excludes To.
+// Query is a request for the entries of a time range, from old to new. The range includes From and excludes To.
 type Query struct {
 	Text     string // query as Dialect describes it
 	From, To int64  // start and end of the range, in ns since 1970
 	Limit    int    // largest number of entries in the response, which has the oldest ones
 }
 
-// exactSelectors returns one selector for each stream, which matches only this stream. A
-// selector also requires the absence of labels, because another stream may have the same
-// labels and more.
+// exactSelectors returns one selector for each stream, which matches only this stream. A selector also requires the
+// absence of labels, because another stream may have the same labels and more.
 func exactSelectors(streams []map[string]string) []string {
 	names := map[string]bool{}
 	for _, labels := range streams {
@@ -55,8 +53,7 @@ func exactSelectors(streams []map[string]string) []string {
 	return out
 }
 
-// Client sends requests to one server on behalf of one tenant. It is not safe for concurrent
-// use.
+// Client sends requests to one server on behalf of one tenant. It is not safe for concurrent use.
 type Client struct {
 	dialect *Dialect
 	tenant  string
@@ -66,8 +63,7 @@ type Client struct {
 	lazy    httpconfig.Lazy
 }
 
-// NewClient returns a client for the server of a configuration. "" means that requests name no
-// tenant.
+// NewClient returns a client for the server of a configuration. "" means that requests name no tenant.
 func NewClient(d *Dialect, cfg Config, tenant string) *Client {
 	return &Client{
 		dialect: d, tenant: tenant, base: strings.TrimRight(cfg.URL, "/"), timeout: cfg.Timeout, maxBody: cfg.MaxBody,
@@ -223,8 +219,7 @@ type Failure struct {
 	Allowed    int           // limit of the server that the request exceeded; zero if unknown
 }
 
-// classifyError returns the failure that an error response describes. said is the text of the
-// response.
+// classifyError returns the failure that an error response describes. said is the text of the response.
 func classifyError(resp *http.Response, said string) *Failure {
 	code := resp.StatusCode
 	f := &Failure{Reason: ReasonRefused, Err: fmt.Errorf("status %d: %s", code, shortenMessage(said))}

@@ -23,8 +23,7 @@ import (
 type Dialect struct {
 	Key    string // key of the kind in the configuration, and default name of a source
 	Server string // name of the server in messages
-	// Address is an example of a base address, and API is the path below it at which requests
-	// begin.
+	// Address is an example of a base address, and API is the path below it at which requests begin.
 	Address, API string
 	// Header returns the headers of a request. "" means that the request names no tenant.
 	Header func(tenant string) map[string]string
@@ -40,8 +39,7 @@ type Dialect struct {
 	ListStreams func(selector string, t int64, most int) (path string, form url.Values)
 	// DecodeStreams returns the labels of each stream in the response to ListStreams.
 	DecodeStreams func(body []byte) ([]map[string]string, error)
-	// Refine sets the reason of an error response that has no common meaning. code is its status,
-	// and said is its text.
+	// Refine sets the reason of an error response that has no common meaning. code is its status, and said is its text.
 	Refine func(f *Failure, code int, said string)
 	// CheckTenant returns what is wrong with a name of a tenant and how to mend it, or "".
 	CheckTenant func(name string) string
@@ -53,8 +51,7 @@ type Dialect struct {
 	MaxQueries      int // largest number of queries that read what rules can match
 	// ParseSelector parses the configured selector.
 	ParseSelector func(s string) (rules.Selector, error)
-	// IsName reports whether a label in the server can have a name, and Names says what such
-	// names consist of.
+	// IsName reports whether a label in the server can have a name, and Names says what such names consist of.
 	IsName func(name string) bool
 	Names  string
 	// ReadsAll means that queries have no filter, and every line of the streams is read.
@@ -64,8 +61,7 @@ type Dialect struct {
 	CachesNothingFound bool
 }
 
-// maxAhead is the time into the future up to which entries are read. It equals Loki's limit
-// for ingestion.
+// maxAhead is the time into the future up to which entries are read. It equals Loki's limit for ingestion.
 const maxAhead = 10 * time.Minute
 
 // tenantLabel is the label that holds the tenant of a stream if several tenants are read.
@@ -80,27 +76,21 @@ type Config struct {
 	sources.OwnPod `yaml:",inline"`
 	// URL is the base address of the server, or of the gateway or proxy in front of it.
 	URL string `yaml:"url" bounds:"0,4096" strict:"required"`
-	// HTTP configures TLS, credentials and proxies. Redirects are never followed, because they
-	// could leak credentials.
+	// HTTP configures TLS, credentials and proxies. Redirects are never followed, because they could leak credentials.
 	HTTP httpconfig.Config `yaml:"http_config"`
-	// Tenants are the tenants to read. Each is read by its own source. If empty, requests name no
-	// tenant, which suits a Loki without auth_enabled and means 0:0 for VictoriaLogs. A tenant of
-	// VictoriaLogs is AccountID:ProjectID. If there are several tenants, every stream has the label
-	// tenant.
+	// Tenants are the tenants to read. Each is read by its own source. If empty, requests name no tenant, which suits a
+	// Loki without auth_enabled and means 0:0 for VictoriaLogs. A tenant of VictoriaLogs is AccountID:ProjectID. If
+	// there are several tenants, every stream has the label tenant.
 	Tenants []string `yaml:"tenants" bounds:"0,1000,4096"`
-	// Selector selects the streams to read by their labels in Loki or their stream fields in
-	// VictoriaLogs, for example {kubernetes.pod_namespace=~".+"}. Anyone who can push to the server
-	// can choose the labels of a stream.
+	// Selector selects the streams to read by their labels in Loki or their stream fields in VictoriaLogs, for example
+	// {kubernetes.pod_namespace=~".+"}. Anyone who can push to the server can choose the labels of a stream.
 	Selector string `yaml:"selector" bounds:"0,4096" strict:"required"`
-	// Labels renames labels of streams and fields of entries, such as structured metadata. It maps
-	// the name in the server to the name in rules, for example {k8s_namespace_name: namespace}.
-	// Renamed labels take precedence.
+	// Labels renames labels of streams and fields of entries, such as structured metadata. It maps the name in the
+	// server to the name in rules, for example {k8s_namespace_name: namespace}. Renamed labels take precedence.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
-	// IgnoreLabels are labels that do not identify a stream, in addition to those that always
-	// differ between sources.
+	// IgnoreLabels are labels that do not identify a stream, in addition to those that always differ between sources.
 	IgnoreLabels []string `yaml:"ignore_labels" bounds:"0,1000,4096"`
-	// LookBack is the maximum age of lines that are read without a saved position. Default
-	// 15m.
+	// LookBack is the maximum age of lines that are read without a saved position. Default 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1d"`
 	// Lateness is the longest delay with which an entry may become visible in the server and still
 	// count before a decision. Default 2m.
@@ -109,10 +99,9 @@ type Config struct {
 	// such a query reaches back. Default 15s and 10s.
 	FastInterval time.Duration `yaml:"fast_interval" bounds:"0|100ms,20s"`
 	FastOverlap  time.Duration `yaml:"fast_overlap" bounds:"0|1s,10m"`
-	// SlowInterval is the interval of the queries for late entries, and SlowOverlap is how far
-	// such a query reaches back. Default 5m and 1h. Loki accepts entries that are late by up to
-	// half of its max_chunk_age, which is 1h by default. VictoriaLogs accepts entries of its whole
-	// retention.
+	// SlowInterval is the interval of the queries for late entries, and SlowOverlap is how far such a query reaches
+	// back. Default 5m and 1h. Loki accepts entries that are late by up to half of its max_chunk_age, which is 1h by
+	// default. VictoriaLogs accepts entries of its whole retention.
 	SlowInterval time.Duration `yaml:"slow_interval" bounds:"0|1s,1h"`
 	SlowOverlap  time.Duration `yaml:"slow_overlap" bounds:"0|1s,1d"`
 	// Limit is the largest number of entries per response. Default 5000, which is the default of

@@ -25,9 +25,8 @@ type cursor struct {
 	at    int64 // time before which all entries were read
 	end   int64
 
-	// limit and split are used while entries of the same time fill a response. limit is the
-	// number of entries that is requested next, and split are the remaining queries, one for
-	// each stream.
+	// limit and split are used while entries of the same time fill a response. limit is the number of entries that is
+	// requested next, and split are the remaining queries, one for each stream.
 	limit int
 	split []string
 	many  bool
@@ -49,11 +48,9 @@ type rangeReader struct {
 	good       int   // number of successful responses since limit was reduced
 	fine       int   // number of successful responses since cap was reduced
 
-	// onEntries is called with the entries of a response to a query for the times from from to to.
-	// It must not keep a.
+	// onEntries is called with the entries of a response to a query for the times from from to to. It must not keep a.
 	onEntries func(a *Answer, from, to int64)
-	// whole makes the asker drop incomplete responses, because entries in their middle may be
-	// missing.
+	// whole makes the asker drop incomplete responses, because entries in their middle may be missing.
 	whole bool
 	// failed is called for each request that fails.
 	failed func(f *Failure)
@@ -185,8 +182,7 @@ func (r *rangeReader) halveRange(q Query) bool {
 
 func (r *rangeReader) lowerLimit(limit int) { r.limit, r.good = max(1, min(r.limit, limit)/2), 0 }
 
-// tooLarge reduces the limit after a response that was too large. If a single entry is too
-// large, it is lost.
+// tooLarge reduces the limit after a response that was too large. If a single entry is too large, it is lost.
 func (r *rangeReader) tooLarge(c *cursor, q Query, f *Failure) *Failure {
 	a := &r.answer
 	switch {

@@ -23,10 +23,9 @@ func newNaming(cfg Config, tenant string) labelNames {
 	return n
 }
 
-// labels returns the labels of a stream. The value of the label with a name comes from the
-// first of the following that exists: a label that is renamed to the name, the label of that
-// name, a field that is renamed to the name, and a field of that name if wanted contains the
-// name.
+// labels returns the labels of a stream. The value of the label with a name comes from the first of the following that
+// exists: a label that is renamed to the name, the label of that name, a field that is renamed to the name, and a field
+// of that name if wanted contains the name.
 func (n labelNames) labels(stream, meta []Pair, wanted map[string]bool) matcher.Labels {
 	out := make(matcher.Labels, len(stream)+1)
 	n.addLabels(out, stream, nil)
@@ -37,10 +36,9 @@ func (n labelNames) labels(stream, meta []Pair, wanted map[string]bool) matcher.
 	return out
 }
 
-// addLabels adds the labels that out lacks. wanted are the names that are accepted if the
-// configuration does not rename them; nil means all. The namespace shows the origin of a line,
-// but fields may hold content of the line itself. Therefore addLabels takes the
-// namespace from fields only if the configuration renames a field to it.
+// addLabels adds the labels that out lacks. wanted are the names that are accepted if the configuration does not rename
+// them; nil means all. The namespace shows the origin of a line, but fields may hold content of the line itself.
+// Therefore addLabels takes the namespace from fields only if the configuration renames a field to it.
 func (n labelNames) addLabels(out matcher.Labels, from []Pair, wanted map[string]bool) {
 	for _, name := range n.renamed {
 		i := slices.IndexFunc(from, func(p Pair) bool { return string(p.Name) == name })

@@ -8,8 +8,7 @@ import (
 	"slices"
 )
 
-// Limits of the number of keys in the memory. A key takes about 20 bytes in memory and 8 in the
-// saved state.
+// Limits of the number of keys in the memory. A key takes about 20 bytes in memory and 8 in the saved state.
 const (
 	maxKeys      = 1 << 20
 	maxSavedKeys = 1 << 17
@@ -17,10 +16,9 @@ const (
 
 const second = int64(1e9)
 
-// memory holds the hashes (keys) of all entries after its floor that were passed on. The floor
-// is a time, and no entry from before the floor is read. Therefore each entry is passed on
-// only once, however often it is read. The keys are in buckets, by the second of the entries'
-// timestamps.
+// memory holds the hashes (keys) of all entries after its floor that were passed on. The floor is a time, and no entry
+// from before the floor is read. Therefore each entry is passed on only once, however often it is read. The keys are in
+// buckets, by the second of the entries' timestamps.
 //
 // It is not safe for concurrent use.
 type memory struct {
@@ -101,8 +99,7 @@ func (m *memory) shrinkToLimit(protect int64) bool {
 	return true
 }
 
-// countSince counts the keys of entries whose time is at least ts, with a resolution of one
-// second.
+// countSince counts the keys of entries whose time is at least ts, with a resolution of one second.
 func (m *memory) countSince(ts int64) int {
 	n := 0
 	for at, b := range m.buckets {

@@ -23,14 +23,12 @@ const (
 	maxText     = 17      // largest number of bytes of a text that is sent
 )
 
-// plan is a set of queries that return every line that the active rules can match. It is
-// immutable.
+// plan is a set of queries that return every line that the active rules can match. It is immutable.
 type plan struct {
 	queries   []string
 	wanted    map[string]bool // names of labels that may come from structured metadata
 	everyLine []string        // names of the rules that need every line of their streams
-	// dropped is set if the queries have no filter, because the filter would be too long for
-	// the server.
+	// dropped is set if the queries have no filter, because the filter would be too long for the server.
 	dropped bool
 }
 
@@ -175,8 +173,7 @@ func (p planner) commonConditions(selectors []rules.Selector) []condition {
 	return out
 }
 
-// wantedValues returns, for each label that the selector restricts, a regular expression of
-// the allowed values.
+// wantedValues returns, for each label that the selector restricts, a regular expression of the allowed values.
 func wantedValues(from rules.Selector) map[string]string {
 	out := map[string]string{}
 	for _, m := range from.Matchers() {
@@ -214,13 +211,11 @@ func (p planner) ruleTexts(r *rules.Rule) (out []Text, ok bool) {
 			out = append(out, Text{Text: `\u00`}) // JSON may contain a letter as an escape that begins with \u00
 		}
 	}
-	// The matcher removes NUL bytes before it searches for texts, so lines with NUL bytes must
-	// be requested too.
+	// The matcher removes NUL bytes before it searches for texts, so lines with NUL bytes must be requested too.
 	return append(out, Text{Text: "\x00"}), len(out) > 0
 }
 
-// longestReadable returns the longest part of s without bytes that the server replaces in its JSON
-// response.
+// longestReadable returns the longest part of s without bytes that the server replaces in its JSON response.
 func longestReadable(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsRune(s, utf8.RuneError) {
 		return s
@@ -234,10 +229,9 @@ func longestReadable(s string) string {
 	return best
 }
 
-// shortenTexts replaces each long text by one of its parts, namely the part that most other
-// texts contain too. Unshortened, the texts of all rules would add tens of kilobytes to each
-// query. The parts have maxText bytes, because much shorter parts would select many more
-// lines.
+// shortenTexts replaces each long text by one of its parts, namely the part that most other texts contain too.
+// Unshortened, the texts of all rules would add tens of kilobytes to each query. The parts have maxText bytes, because
+// much shorter parts would select many more lines.
 func (p planner) shortenTexts(texts []Text) []Text {
 	count := map[Text]int{}
 	for _, t := range texts {
@@ -276,9 +270,8 @@ func removeCovered(texts []Text) []Text {
 }
 
 const (
-	// manyTexts is the number of texts from which on one query is more expensive for the server than
-	// two queries with fewer texts. Loki for example searches each line for one text after the other,
-	// which takes about 50 ns per text.
+	// manyTexts is the number of texts from which on one query is more expensive for the server than two queries with
+	// fewer texts. Loki for example searches each line for one text after the other, which takes about 50 ns per text.
 	manyTexts = 400
 	maxGroups = 5 // largest number of queries into which the texts are divided
 )
@@ -294,10 +287,9 @@ func (g *group) add(other group) {
 	g.selectors, g.texts = append(g.selectors, other.selectors...), append(g.texts, other.texts...)
 }
 
-// divideGroups divides the lines that rules need among as few queries as possible. wanted has
-// one group for each rule. If there are many texts, some rules get their own queries, namely
-// those that state a value of the most common label. The server then searches other streams only for
-// the few texts of the other rules.
+// divideGroups divides the lines that rules need among as few queries as possible. wanted has one group for each rule.
+// If there are many texts, some rules get their own queries, namely those that state a value of the most common label.
+// The server then searches other streams only for the few texts of the other rules.
 func (p planner) divideGroups(wanted []group) []group {
 	var all, rest group
 	for _, g := range wanted {
@@ -332,8 +324,7 @@ func (p planner) divideGroups(wanted []group) []group {
 	return out
 }
 
-// commonLabel returns the label of streams for which most rules require a value, or "" if
-// there is none.
+// commonLabel returns the label of streams for which most rules require a value, or "" if there is none.
 func (p planner) commonLabel(wanted []group) string {
 	count := map[string]int{}
 	for _, g := range wanted {

@@ -17,19 +17,16 @@ const maxTries = 6
 type Range struct {
 	// From is the first time of the range, and To is the first time after it.
 	From, To time.Time
-	// Rules are the rules for which lines are read. ReadRange omits lines that none of these
-	// rules can match, as far as the server can filter them. If Rules is nil, all lines of the
-	// configured selector are read.
+	// Rules are the rules for which lines are read. ReadRange omits lines that none of these rules can match, as far as
+	// the server can filter them. If Rules is nil, all lines of the configured selector are read.
 	Rules *rules.Set
-	// OnLost is called for entries that cannot be read. It gets a reason and a description of the
-	// place. It may be nil.
+	// OnLost is called for entries that cannot be read. It gets a reason and a description of the place. It may be nil.
 	OnLost func(reason, where string)
 }
 
-// ReadRange reads a time range and passes each line to f once. It reads one tenant after the
-// other, and the lines of a tenant in order of time. From cfg, it uses url, http_config,
-// tenants, selector, labels, limit and timeout. Lines with equal labels have the same stream.
-// The text of a record is valid during the call of f.
+// ReadRange reads a time range and passes each line to f once. It reads one tenant after the other, and the lines of a
+// tenant in order of time. From cfg, it uses url, http_config, tenants, selector, labels, limit and timeout. Lines with
+// equal labels have the same stream. The text of a record is valid during the call of f.
 //
 // A failed request is repeated a few times. ReadRange returns the first error of f, the error
 // of the last try, or the error of ctx. cfg must be valid.

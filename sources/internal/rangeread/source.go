@@ -104,8 +104,7 @@ type stream struct {
 	read        time.Time
 }
 
-// New returns the sources of a configuration, one for each tenant. cfg must be valid. It does no
-// I/O.
+// New returns the sources of a configuration, one for each tenant. cfg must be valid. It does no I/O.
 func New(d *Dialect, cfg Config) (out []*Source) {
 	cfg = cfg.withDefaults(d)
 	if len(cfg.Tenants) == 0 {
@@ -160,8 +159,7 @@ func (s *Source) Info() sources.Info {
 	return sources.Info{Remote: true, Lateness: s.cfg.Lateness, UseRules: s.set.Store}
 }
 
-// Run reads until ctx ends, and returns nil. It starts no goroutine that outlives a
-// request.
+// Run reads until ctx ends, and returns nil. It starts no goroutine that outlives a request.
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	s.pipe = p
 	defer s.rangeReader.client.Close()
@@ -416,10 +414,9 @@ const freshFor = 20 * time.Second
 // uncachedRoom is the largest length of the comment that makeUnique adds, in bytes.
 const uncachedRoom = 16
 
-// makeUnique makes a query unique by adding a comment. With cache_results, Loki caches that a
-// query found nothing at a time. A repetition of the same query then misses entries that
-// arrived in the meantime. Cache-Control: no-cache does not help, because Loki 3.7 drops it
-// when it splits a query.
+// makeUnique makes a query unique by adding a comment. With cache_results, Loki caches that a query found nothing at a
+// time. A repetition of the same query then misses entries that arrived in the meantime. Cache-Control: no-cache does
+// not help, because Loki 3.7 drops it when it splits a query.
 func (s *Source) makeUnique(query string, now int64) string {
 	if !s.dialect.CachesNothingFound {
 		return query
@@ -427,9 +424,8 @@ func (s *Source) makeUnique(query string, now int64) string {
 	return query + " # " + strconv.FormatInt(now/second, 10)
 }
 
-// overlapStart returns the start of a range that reaches overlap back from t, because entries
-// may arrive late. Everything before t was read. The start is never before the floor of the
-// memory.
+// overlapStart returns the start of a range that reaches overlap back from t, because entries may arrive late.
+// Everything before t was read. The start is never before the floor of the memory.
 func (s *Source) overlapStart(t, now int64, overlap time.Duration) int64 {
 	return max(min(t, now)-int64(overlap), s.memory.floor)
 }
@@ -494,16 +490,14 @@ func (s *Source) finishRound(r *round) {
 		s.slow = nil
 	}
 	if r.deep {
-		// A slow round is followed by a pause of at least the same length, so that fast rounds
-		// get their turn.
+		// A slow round is followed by a pause of at least the same length, so that fast rounds get their turn.
 		s.slowDue = r.started.Add(s.cfg.SlowInterval)
 		if rested := now.Add(now.Sub(r.started)); rested.After(s.slowDue) {
 			s.slowDue = rested
 		}
 	}
 	if r.advances {
-		// With many matches, a round that reaches back far enough to advance the watermark is
-		// expensive.
+		// With many matches, a round that reaches back far enough to advance the watermark is expensive.
 		s.rest = min(4*now.Sub(r.started), maxRest)
 	}
 	s.movePositions(r)
@@ -521,8 +515,7 @@ func (s *Source) triggerSave() {
 	}
 }
 
-// movePositions moves the saved positions to the end of the round. The memory has all entries
-// of the round.
+// movePositions moves the saved positions to the end of the round. The memory has all entries of the round.
 func (s *Source) movePositions(r *round) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -583,8 +576,7 @@ func (s *Source) passEntries(a *Answer, start, end int64) {
 	}
 }
 
-// passEntry passes one entry to the pipeline. It adds the entry to the memory in the same
-// checkpoint.
+// passEntry passes one entry to the pipeline. It adds the entry to the memory in the same checkpoint.
 func (s *Source) passEntry(st *stream, e *Entry, key uint64) {
 	if st.selfWritten {
 		return
@@ -702,8 +694,7 @@ func (s *Source) Positions() json.RawMessage {
 	return b
 }
 
-// Restore sets the positions before Run. After an error nothing is set, and reading starts with
-// the look-back.
+// Restore sets the positions before Run. After an error nothing is set, and reading starts with the look-back.
 func (s *Source) Restore(b json.RawMessage) error {
 	if b == nil {
 		return nil
@@ -790,9 +781,8 @@ const (
 	probeBack  = time.Hour // largest age of an entry that proves that a stream exists
 )
 
-// probeEntry queries any entry of the selected streams, until the server has returned one. Rules
-// match few lines, so an empty response to their queries does not show whether the streams or
-// the tenant exist.
+// probeEntry queries any entry of the selected streams, until the server has returned one. Rules match few lines, so an
+// empty response to their queries does not show whether the streams or the tenant exist.
 func (s *Source) probeEntry(ctx context.Context) *Failure {
 	now := s.cfg.Clock()
 	if s.exist || len(s.plan.queries) == 0 || !s.probed.IsZero() && now.Sub(s.probed) < probeEvery && !now.Before(s.probed) {

@@ -1,11 +1,10 @@
 // Package journalfile reads the files of systemd-journald, which are regular or compact, with
 // fields compressed by xz, lz4 or zstd.
 //
-// The format is public (https://systemd.io/JOURNAL_FILE_FORMAT). Files may be read while
-// journald writes them. journald links an entry only after it has written it, so a linked entry
-// is complete, except after a crash of the system. The content of a file is not trusted. Every
-// offset and size is checked, entries and entry arrays must be in ascending order, and memory
-// is limited. No file can make a reader crash, loop or allocate without limit.
+// The format is public (https://systemd.io/JOURNAL_FILE_FORMAT). Files may be read while journald writes them. journald
+// links an entry only after it has written it, so a linked entry is complete, except after a crash of the system. The
+// content of a file is not trusted. Every offset and size is checked, entries and entry arrays must be in ascending
+// order, and memory is limited. No file can make a reader crash, loop or allocate without limit.
 package journalfile
 
 import (
@@ -64,8 +63,7 @@ func (d *Damage) Error() string {
 // Unwrap returns the cause.
 func (d *Damage) Unwrap() error { return d.Err }
 
-// File reads one journal file in the order in which it was written. It is not safe for
-// concurrent use.
+// File reads one journal file in the order in which it was written. It is not safe for concurrent use.
 type File struct {
 	// Final is set if no process writes to the file any more. In other files, a linked entry
 	// that cannot be read may be unfinished, and Next waits for it.
@@ -98,8 +96,7 @@ type Entry struct {
 	data      []uint64
 }
 
-// Open reads the header of a file. maxValue is the number of bytes of a field's value that are
-// kept.
+// Open reads the header of a file. maxValue is the number of bytes of a field's value that are kept.
 func Open(r io.ReaderAt, maxValue int) (*File, error) {
 	f := &File{r: r, max: maxValue}
 	h, err := readHeader(r)
@@ -321,8 +318,7 @@ func (f *File) decodeOffset(b []byte) uint64 {
 	return le.Uint64(b)
 }
 
-// readObject reads the first bytes of an object. kind is the expected kind. entry has the same
-// meaning as in readBytes.
+// readObject reads the first bytes of an object. kind is the expected kind. entry has the same meaning as in readBytes.
 func (f *File) readObject(off uint64, kind byte, head uint64, entry bool) ([]byte, error) {
 	if off%8 != 0 || off < f.h.size {
 		return nil, errors.New("no object begins there")

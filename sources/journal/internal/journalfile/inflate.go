@@ -17,8 +17,7 @@ const (
 	flagZstd = 4
 )
 
-// Limits of the memory that decompressors allocate. journald uses 1 MiB with xz, and at most 8
-// MiB with zstd.
+// Limits of the memory that decompressors allocate. journald uses 1 MiB with xz, and at most 8 MiB with zstd.
 const (
 	maxDictionary = 8 << 20
 	maxBlock      = 256 << 10
