@@ -4,9 +4,11 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,6 +94,26 @@ func TestImportsGoDown(t *testing.T) {
 			below = below || target == e
 		}
 		require.True(t, below, "%s (floor %d) imports %s (floor %d): imports go down only", i.file, floor, to, floors[target])
+	}
+}
+
+// The table of packages in ARCHITECTURE.md has their floors.
+func TestFloorsInArchitecture(t *testing.T) {
+	text, err := os.ReadFile("../ARCHITECTURE.md")
+	require.NoError(t, err)
+	rows := regexp.MustCompile("(?m)^\\| ?(\\d*) \\| (`.*?`) \\| ").FindAllStringSubmatch(string(text), -1)
+	require.NotEmpty(t, rows)
+	floor := 0
+	for _, row := range rows {
+		if row[1] != "" {
+			floor, err = strconv.Atoi(row[1])
+			require.NoError(t, err)
+		}
+		for _, name := range strings.Split(row[2], ", ") {
+			name = strings.TrimSuffix(strings.Trim(name, "`"), "/*")
+			require.Contains(t, floors, room(name))
+			require.Equal(t, floors[room(name)], floor, name)
+		}
 	}
 }
 
