@@ -63,7 +63,9 @@ func TestClockPlans(t *testing.T) {
 }
 
 const (
-	clockNodes = 3
+	// promisedClock is the longest time by which a clock is set.
+	promisedClock = 24 * time.Hour
+	clockNodes    = 3
 	// warmUp is how long everything runs before the first failure, span how long failures begin, and settling how long
 	// the plan runs on: alerts of lines end after a while.
 	clockWarmUp   = 90 * time.Second
@@ -369,7 +371,7 @@ func (w *clockWorld) failures() {
 
 // size returns how far a clock is set: from a second to a day, ahead or back.
 func (w *clockWorld) size() time.Duration {
-	d := time.Duration(math.Exp(w.rng.Float64()*math.Log(86400))) * time.Second
+	d := time.Duration(math.Exp(w.rng.Float64()*math.Log(promisedClock.Seconds()))) * time.Second
 	if w.rng.IntN(2) == 0 {
 		return -d
 	}

@@ -24,6 +24,9 @@ const (
 	answersFor = 2 * time.Minute
 	// maxAnswered is the maximum number of ended episodes whose notifications are still counted.
 	maxAnswered = 1000
+	// historyShare is the divisor of the part of the file that episodes may use. The other part has room for records of
+	// episodes that the history has dropped.
+	historyShare = 2
 )
 
 // endedHistory is the history of ended episodes, in memory and in a log beside the snapshot.
@@ -47,7 +50,7 @@ type endedHistory struct {
 func newPast(cfg config.Storage, log zerolog.Logger) *endedHistory {
 	file := int64(cfg.HistoryMiB) << 20
 	return &endedHistory{
-		History: history.New(history.Config{MaxEntries: cfg.HistoryEntries, MaxBytes: int(file / 2), Retention: cfg.HistoryFor, Overhead: state.SizeOf(0)}),
+		History: history.New(history.Config{MaxEntries: cfg.HistoryEntries, MaxBytes: int(file / historyShare), Retention: cfg.HistoryFor, Overhead: state.SizeOf(0)}),
 		file:    state.NewLog(cfg.Path, historyFile), max: file, log: log,
 	}
 }

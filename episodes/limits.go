@@ -37,9 +37,9 @@ const (
 func newLimits(cfg Config, infra func(party string) bool) limits {
 	keys, clearKeys, hits := cfg.MaxKeys, clearKeysPerKey*cfg.MaxKeys, cfg.MaxHits
 	return limits{
-		slots:        quota.NewPool(quota.NewBounds(quota.Load{cfg.MaxActive, hits}, quota.Load{cfg.MaxActive, hits / 4}), infra),
-		windows:      quota.NewPool(quota.NewBounds(quota.Load{keys, hits}, quota.Load{keys / 4, hits / 4}), infra),
-		clearLines:   quota.NewPool(quota.NewBounds(quota.Load{clearKeys, hits}, quota.Load{clearKeys / 4, hits / 4}), infra),
+		slots:        quota.NewPool(quota.NewBounds(quota.Load{cfg.MaxActive, hits}, quota.Load{cfg.MaxActive, hits / quota.Reserve}), infra),
+		windows:      quota.NewPool(quota.NewBounds(quota.Load{keys, hits}, quota.Load{keys / quota.Reserve, hits / quota.Reserve}), infra),
+		clearLines:   quota.NewPool(quota.NewBounds(quota.Load{clearKeys, hits}, quota.Load{clearKeys / quota.Reserve, hits / quota.Reserve}), infra),
 		churn:        quota.NewChurn(churnFactor*cfg.MaxPerNamespace, keepResolved),
 		perNamespace: cfg.MaxPerNamespace, losses: quota.NewLosses(),
 	}

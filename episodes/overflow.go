@@ -38,10 +38,12 @@ type overflow struct {
 const (
 	maxNamedLost = 5
 	maxLostName  = 256 // maximum length in bytes
+	// waitingPerLimit is the number of refused keys that are counted exactly, as a multiple of the rule's limit.
+	waitingPerLimit = 10
 )
 
 // maxOverflowKeys returns the maximum number of refused keys that are counted exactly.
-func maxOverflowKeys(r *rules.Rule) int { return 10 * max(r.Limit, 1) }
+func maxOverflowKeys(r *rules.Rule) int { return waitingPerLimit * max(r.Limit, 1) }
 
 // replaceWith replaces the content of the rule's overflow. If the overflow is active, it arms the deadline.
 func (o *overflow) replaceWith(x overflow) {

@@ -15,6 +15,8 @@ import (
 	"crowsnest/test/traffic"
 )
 
+const fewestOrdinary = 10_000
+
 // TestOrdinaryLines: nothing is hidden in lines that hold no secret, though many mention
 // secrets and most have digests, UUIDs and random names.
 func TestOrdinaryLines(t *testing.T) {
@@ -25,7 +27,7 @@ func TestOrdinaryLines(t *testing.T) {
 	for _, kind := range traffic.Kinds() {
 		all = append(all, strings.Split(string(traffic.Bytes(200_000, traffic.Options{Kind: kind})), "\n")...)
 	}
-	require.Greater(t, len(all), 10_000)
+	require.Greater(t, len(all), fewestOrdinary)
 	changed := 0
 	for _, line := range all {
 		if out := r.String(line); out != line {

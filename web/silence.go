@@ -19,10 +19,12 @@ const (
 	maxComment   = 1000 // maximum length in characters
 	maxSilenceIn = 64 << 10
 	silenceTime  = 25 * time.Second // time limit for the requests to all Alertmanagers together
+	minSilence   = time.Hour
+	maxSilence   = 7 * day
 )
 
 // silenceFor contains the durations that the form offers.
-var silenceFor = []time.Duration{time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour, day, 3 * day, 7 * day}
+var silenceFor = []time.Duration{minSilence, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour, day, 3 * day, maxSilence}
 
 // defaultSilence is the duration of a silence if the person chooses none.
 const defaultSilence = 2 * time.Hour

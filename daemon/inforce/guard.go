@@ -12,8 +12,9 @@ import (
 // A rule is quarantined if it took more than its share of a CPU in each slice of a full minute. Reading the backlog
 // after a start takes less than a minute.
 const (
-	guardSlice  = 10 * time.Second
+	guardTime   = time.Minute
 	guardSlices = 6
+	guardSlice  = guardTime / guardSlices
 	// cheapTry limits the cost of one evaluation. A rule whose evaluations are cheaper on average never counts as
 	// costly, even if a flood of lines or a long backlog causes very many evaluations.
 	cheapTry = 5 * time.Microsecond

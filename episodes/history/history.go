@@ -17,6 +17,8 @@ const (
 	// FlapsWithin is the time after the end of an episode within which a new episode of the same alert counts as a
 	// flap.
 	FlapsWithin = time.Hour
+	// reserve is the divisor of the part of each limit that is reserved for infrastructure namespaces.
+	reserve = 5
 	// maxExported is the maximum number of entries that Export returns.
 	maxExported = 1000
 )
@@ -71,7 +73,7 @@ type item struct {
 // New returns an empty history.
 func New(cfg Config) *History {
 	all := quota.Load{cfg.MaxEntries, cfg.MaxBytes}
-	tenants := quota.Load{max(1, cfg.MaxEntries*4/5), max(1, cfg.MaxBytes/5*4)}
+	tenants := quota.Load{max(1, cfg.MaxEntries*(reserve-1)/reserve), max(1, cfg.MaxBytes/reserve*(reserve-1))}
 	return &History{
 		cfg: cfg, pool: quota.NewPool(quota.Bounds{tenants, tenants, all, all}, nil),
 		groups: map[groupKey]*quota.Group{}, items: map[string]*item{}, alerts: map[uint64][]*item{},

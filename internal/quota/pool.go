@@ -41,12 +41,15 @@ const (
 // previous class is the reserve of the class.
 type Bounds [Classes]Load
 
+// Reserve is the divisor that makes a quarter of a load.
+const Reserve = 4
+
 // NewBounds returns the bounds of a pool with a reserve for infrastructure. Critical rules get a quarter more than
 // ordinary rules, both in the ordinary part and in the reserve.
 func NewBounds(ordinary, infrastructure Load) (b Bounds) {
 	for by := range ordinary {
 		sum := 0
-		for c, n := range [Classes]int{ordinary[by], ordinary[by] / 4, infrastructure[by], infrastructure[by] / 4} {
+		for c, n := range [Classes]int{ordinary[by], ordinary[by] / Reserve, infrastructure[by], infrastructure[by] / Reserve} {
 			sum += n
 			b[c][by] = sum
 		}
@@ -57,7 +60,7 @@ func NewBounds(ordinary, infrastructure Load) (b Bounds) {
 // ReserveQuarter returns the bounds of a pool with a reserve for infrastructure, which is a quarter of the ordinary
 // load. Critical rules have no reserve.
 func ReserveQuarter(ordinary Load) Bounds {
-	all := Load{ordinary[0] + ordinary[0]/4, ordinary[1] + ordinary[1]/4}
+	all := Load{ordinary[0] + ordinary[0]/Reserve, ordinary[1] + ordinary[1]/Reserve}
 	return Bounds{ordinary, ordinary, all, all}
 }
 

@@ -86,7 +86,10 @@ func (a *Account) understood(input int, o replay.Outcome) int64 {
 	}
 }
 
-// DoubtfulInput describes an argument of the command, such as a file, in which less than 90 % of the
+// minUnderstood is the percentage of lines with a known format below which an argument is doubtful.
+const minUnderstood = 90
+
+// DoubtfulInput describes an argument of the command, such as a file, in which less than minUnderstood of the
 // lines have a known format.
 type DoubtfulInput struct {
 	Name              string
@@ -109,9 +112,9 @@ func (a *Account) sums(ways ...string) []DoubtfulInput {
 	return sums
 }
 
-// Doubts returns the arguments in which less than 90 % of the lines have a known format.
+// Doubts returns the arguments in which less than minUnderstood of the lines have a known format.
 func (a *Account) Doubts() []DoubtfulInput {
-	return slices.DeleteFunc(a.sums(asPodLog, asLog), func(s DoubtfulInput) bool { return s.Understood*10 >= s.Lines*9 })
+	return slices.DeleteFunc(a.sums(asPodLog, asLog), func(s DoubtfulInput) bool { return s.Understood*100 >= s.Lines*minUnderstood })
 }
 
 // Notes returns sentences about the parts that were omitted from files.

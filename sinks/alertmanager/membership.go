@@ -12,11 +12,14 @@ import (
 // maxMissing is the largest number of Alertmanagers that are kept although the lookups no longer find them.
 const maxMissing = 32
 
+// missingMargin is added to the longest time for which an end may wait.
+const missingMargin = time.Minute
+
 // keepMissing is the time for which an Alertmanager is notified after the lookups no longer find it. A pod that
 // restarts or an answer that lacks an address is often back sooner, and keeps what the sink knows of it. The end of an
 // alert, which may wait for MinFiring, is still sent.
 func (c Config) keepMissing() time.Duration {
-	return time.Minute + max(*c.MinFiring, c.ResendDelay)
+	return missingMargin + max(*c.MinFiring, c.ResendDelay)
 }
 
 // all returns the Alertmanagers that are notified. The list is read-only.

@@ -16,6 +16,8 @@ import (
 	"crowsnest/test/servers"
 )
 
+const promisedCatchUp = 2 * time.Minute
+
 // After an outage of ten minutes at 2,000 lines a second, every wanted line is read
 // once, if one in a hundred is wanted and if all are. The test logs how long that took.
 func TestE2ECatchUp(t *testing.T) {
@@ -46,7 +48,7 @@ func TestE2ECatchUp(t *testing.T) {
 		done := make(chan error)
 		start := time.Now()
 		go func() { done <- s.Run(ctx, p) }()
-		require.Eventually(t, func() bool { return s.Status().Watermark.After(start) }, 2*time.Minute, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return s.Status().Watermark.After(start) }, promisedCatchUp, 10*time.Millisecond)
 		took := time.Since(start)
 		cancel()
 		require.NoError(t, <-done)

@@ -37,11 +37,14 @@ func duration(t *testing.T, name string, def time.Duration) time.Duration {
 	return d
 }
 
+// promisedLate is the largest age of a line that arrives late.
+const promisedLate = 5 * time.Minute
+
 // tenantRate is the number of lines per second and tenant.
 const tenantRate = 1000
 
 // No losses and no duplicates: two tenants, connections that drop every 1, 7 and 60 s,
-// two kills of Loki, 1% of the lines up to 5 minutes late, and a rule that matches every
+// two kills of Loki, 1% of the lines up to promisedLate late, and a rule that matches every
 // line. CROWSNEST_LOKI_RUN sets the duration; the default is 1 minute.
 func TestE2ENothingLostOrDoubled(t *testing.T) {
 	run := duration(t, "CROWSNEST_LOKI_RUN", time.Minute)
@@ -94,7 +97,7 @@ func disturbed(t *testing.T, l *servers.LokiServer, px *lokilab.Proxy, tenants [
 	var ws []*lokilab.Writer
 	var failed []error
 	for _, tenant := range tenants {
-		w := &lokilab.Writer{URL: l.URL, Tenant: tenant, Rate: tenantRate, Bad: 100, Late: 5 * time.Minute}
+		w := &lokilab.Writer{URL: l.URL, Tenant: tenant, Rate: tenantRate, Bad: 100, Late: promisedLate}
 		ws = append(ws, w)
 		writers.Go(func() {
 			out, err := w.Run(ctx, run)

@@ -66,15 +66,16 @@ func kills(t *testing.T, m mix, recovery time.Duration) {
 		t.Logf("records written %d, evaluated by all processes %.0f", written, s.p.evaluated())
 		t.Logf("stops whose disk did not save within a second, so that lines are read again: %d", strings.Count(s.p.Log(), "could not be saved in time"))
 		require.LessOrEqual(t, s.p.evaluated(), float64(written), "a line was evaluated twice over a SIGTERM")
+		require.LessOrEqual(t, at(sorted(s.p.exits), 1), promisedExit)
 	}
 }
 
-// The full form for kills: 100 under rotation with gzip, down for up to two
+// The full form for kills: promisedKills under rotation with gzip, down for up to two
 // rotations.
 func TestHundredKills(t *testing.T) {
 	onlyLong(t)
 	kills(t, mix{
-		kill: 100, stop: 5, rotate: 20, restart: 5, churn: 5, peer: 20, hup: 5,
+		kill: promisedKills, stop: 5, rotate: 20, restart: 5, churn: 5, peer: 20, hup: 5,
 		gap: 3 * time.Second, down: 9 * time.Second,
 	}, 30*time.Second)
 }

@@ -16,10 +16,12 @@ import (
 	"crowsnest/test/wait"
 )
 
-// nodeLoad is that of a busy node: 200 files, 10,000 lines/s in total, almost
+const nodeFiles = 200
+
+// nodeLoad is that of a busy node: nodeFiles files, promisedRate lines/s in total, almost
 // none of which match.
 func nodeLoad() load {
-	return load{perSecond: 50, pad: 120, maxSize: 1 << 20, planted: 2500, period: 5000, quiet: true}
+	return load{perSecond: promisedRate / nodeFiles, pad: 120, maxSize: 1 << 20, planted: 2500, period: 5000, quiet: true}
 }
 
 // manyRules is a pack of n rules that read every line.
@@ -36,7 +38,7 @@ func manyRules(n int) map[string]string {
 // both Alertmanagers healthy, and with one of them hung.
 func TestNodeLatency(t *testing.T) {
 	onlyLong(t)
-	s := newScene(t, seed(t), options{writers: 200, load: nodeLoad(), resend: time.Minute, packs: manyRules(500), shipped: true})
+	s := newScene(t, seed(t), options{writers: nodeFiles, load: nodeLoad(), resend: time.Minute, packs: manyRules(500), shipped: true})
 	s.p.start()
 	s.p.ready()
 	pause(5 * time.Second)
@@ -57,15 +59,15 @@ func TestNodeLatency(t *testing.T) {
 	t.Logf("both healthy: %s", percentiles(before))
 	t.Logf("one hung:     %s", percentiles(during))
 	t.Logf("VmHWM %.1f MiB before anything was caught up with", hwm)
-	require.LessOrEqual(t, at(before, 0.5), 300*time.Millisecond, "p50")
-	require.LessOrEqual(t, at(before, 0.99), time.Second, "p99")
+	require.LessOrEqual(t, at(before, 0.5), promisedP50, "p50")
+	require.LessOrEqual(t, at(before, 0.99), promisedP99, "p99")
 	require.LessOrEqual(t, at(before, 1), 2*time.Second, "greatest")
-	require.LessOrEqual(t, at(during, 0.99), time.Second, "p99 with one hung")
+	require.LessOrEqual(t, at(during, 0.99), promisedP99, "p99 with one hung")
 	require.LessOrEqual(t, hwm, 64.0, "MiB")
 }
 
 // An Alertmanager is down for a minute and the daemon is killed meanwhile:
-// every event is notified within 5 s of the recovery.
+// every event is notified within promisedReturn of the recovery.
 func TestOutage(t *testing.T) {
 	onlyLong(t)
 	l := kubeletLoad(20 * time.Second)
@@ -94,7 +96,7 @@ func TestOutage(t *testing.T) {
 		}
 	}
 	t.Logf("%d alerts were missed meanwhile; the last was accepted %v after it was back", missed, last.Round(time.Millisecond))
-	require.LessOrEqual(t, last, 5*time.Second)
+	require.LessOrEqual(t, last, promisedReturn)
 }
 
 // Rules change continuously: no line is lost, nothing flaps, nothing leaks, and
@@ -160,7 +162,7 @@ func TestMemory(t *testing.T) {
 	t.Parallel()
 	keys, huge := 100_000, 64<<20
 	if long {
-		keys, huge = 3_000_000, 1<<30
+		keys, huge = 3_000_000, promisedLine
 	}
 	s := newScene(t, seed(t), options{
 		writers: 1, load: load{perSecond: 50, pad: 100, maxSize: 1 << 20, planted: 100, period: 1000, recovery: 16 * time.Second},
@@ -210,7 +212,7 @@ func TestMemory(t *testing.T) {
 	}
 	s.judge(good, bad, nil)
 	s.report(good, bad)
-	require.LessOrEqual(t, s.hwm(), 128.0, "MiB")
+	require.LessOrEqual(t, s.hwm(), promisedMiB, "MiB")
 }
 
 const floodRules = `pack: {name: flood, version: "1.0.0", rules: 2}

@@ -116,7 +116,7 @@ func TestThousandSwaps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var base footprint
 	var slowest time.Duration
-	for rev := 1; rev <= 1000; rev++ {
+	for rev := 1; rev <= promisedReloads; rev++ {
 		began := time.Now()
 		s.swapConfigMap(rev)
 		if rev%10 == 5 { // found without an inotify event
@@ -145,10 +145,10 @@ func TestThousandSwaps(t *testing.T) {
 	s.report(good, bad)
 	for _, w := range s.writers {
 		eventually(t, 15*time.Second, "the newest text is notified", func() bool {
-			return hear(s.good.AM)["ChaosLines "+w.name].rev == "1000"
+			return hear(s.good.AM)["ChaosLines "+w.name].rev == strconv.Itoa(promisedReloads)
 		})
 	}
-	t.Logf("1,000 swaps; the slowest of 100 was found after %v", slowest.Round(time.Millisecond))
+	t.Logf("%d swaps; the slowest of those without an inotify event was found after %v", promisedReloads, slowest.Round(time.Millisecond))
 	t.Logf("after 100: %v", base)
 	t.Logf("at the end: %v", end)
 	require.LessOrEqual(t, end.goroutines, base.goroutines+5)
@@ -231,7 +231,7 @@ func TestTenThousandContainers(t *testing.T) {
 	require.LessOrEqual(t, largest, int64(2<<20), "bytes of state")
 }
 
-// A thousand containers that live for 300 ms and are removed 200 ms later.
+// A thousand containers that live for promisedLife and are removed 200 ms later.
 func TestShortLivedContainers(t *testing.T) {
 	onlyLong(t)
 	const pods, together = 1000, 20
@@ -276,7 +276,7 @@ func shortLife(t *testing.T, root string, n int64) {
 	})
 	c.Write("stdout", fmt.Sprintf("planted detection id=s%d-first;", n))
 	for range 10 {
-		pause(30 * time.Millisecond)
+		pause(promisedLife / 10)
 		c.Write("stderr", "text")
 	}
 	c.Write("stdout", fmt.Sprintf("planted detection id=s%d-last;", n))
@@ -337,15 +337,15 @@ func TestTenMillionKeys(t *testing.T) {
 	t.Logf("%d keys in %v, VmHWM %.1f MiB", keys, took.Round(time.Second), s.hwm())
 	t.Logf("before: %v", base)
 	t.Logf("after:  %v", end)
-	require.LessOrEqual(t, s.hwm(), 128.0, "MiB")
+	require.LessOrEqual(t, s.hwm(), promisedMiB, "MiB")
 	require.Equal(t, base.series+1, end.series, "one more counts the evictions of the namespace")
 }
 
-// Five hundred files and five hundred rules: ready within two seconds.
+// A start with many files and many rules: ready within promisedStart.
 func TestStartup(t *testing.T) {
 	onlyLong(t)
-	s := newScene(t, seed(t), options{resend: 10 * time.Second, packs: manyRules(500), shipped: true})
-	for n := range 500 {
+	s := newScene(t, seed(t), options{resend: 10 * time.Second, packs: manyRules(promisedRules), shipped: true})
+	for n := range promisedFiles {
 		c := kubesim.New(kubesim.Options{Root: s.pods, Namespace: "many", Pod: fmt.Sprintf("p%d", n), Container: "chaos"})
 		some(c, 200)
 		c.Close()
@@ -363,7 +363,7 @@ func TestStartup(t *testing.T) {
 		cold := up()
 		eventually(t, 20*time.Second, "all is read and saved", func() bool {
 			b, _ := os.ReadFile(filepath.Join(s.p.StatePath(), "state"))
-			return s.p.newest()[daemon.LinesRead] >= 500*200 && strings.Count(string(b), "many_p") >= 500
+			return s.p.newest()[daemon.LinesRead] >= promisedFiles*200 && strings.Count(string(b), "many_p") >= promisedFiles
 		})
 		s.p.term()
 		afterTerm := up()
@@ -374,7 +374,7 @@ func TestStartup(t *testing.T) {
 		t.Logf("ready after %v without state, %v after SIGTERM, %v after SIGKILL", cold, afterTerm, afterKill)
 		slowest = max(slowest, cold, afterTerm, afterKill)
 	}
-	require.LessOrEqual(t, slowest, 2*time.Second)
+	require.LessOrEqual(t, slowest, promisedStart)
 }
 
 // mib formats bytes.

@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	floodAlerts = 2000            // open while the requests arrive
-	floodMemory = 128 << 10       // KiB
-	floodPage   = time.Second     // for a normal reader
-	floodLate   = 2 * time.Second // from a line to its alert
+	promisedRequests = 1000            // at once, in the long form
+	floodAlerts      = 2000            // open while the requests arrive
+	floodMemory      = 128 << 10       // KiB
+	floodPage        = time.Second     // for a normal reader
+	floodLate        = 2 * time.Second // from a line to its alert
 )
 
 // floodPack has rules with texts as long as those of shipped rules.
@@ -150,7 +151,7 @@ func TestHostileRequests(t *testing.T) {
 
 	requests, hold := 200, 3*time.Second
 	if long {
-		requests, hold = 1000, 20*time.Second
+		requests, hold = promisedRequests, 20*time.Second
 	}
 	over := make(chan struct{})
 	var reader sync.WaitGroup

@@ -17,11 +17,19 @@ const (
 	endAfter      = 1800 // time for which no line of a pattern may have been written before its failure counts as over
 	day           = 24 * 3600
 	renotifyAfter = 7 * day // time after which the same pattern may cause another notification
+	newIntervals  = 3       // number of intervals that contain a line of a new pattern before it fires
+)
+
+// Namespaces outside the infrastructure share a part of the alerts in 24 hours, and each of them has
+// a smaller part. The constants are the divisors.
+const (
+	ordinaryShare  = 2
+	namespaceShare = 4
 )
 
 // newNeeds is the repetition that a new pattern needs before it fires. By then, a program
 // whose retries succeed has stopped retrying.
-var newNeeds = chain{count: 3, span: 2}
+var newNeeds = chain{count: newIntervals, span: newIntervals - 1}
 
 // Proof returns the time up to which all lines of streams with these labels have been read. It
 // returns zero if a source of such streams is down. It must not call the Sentinel.
@@ -215,7 +223,7 @@ func (s *Sentinel) mayFire(c *component) bool {
 			}
 		}
 	}
-	return others < max(1, s.cfg.PerDay/2) && own < max(1, s.cfg.PerDay/4)
+	return others < max(1, s.cfg.PerDay/ordinaryShare) && own < max(1, s.cfg.PerDay/namespaceShare)
 }
 
 func (s *Sentinel) allComponents() iter.Seq[*component] {

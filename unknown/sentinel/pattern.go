@@ -127,14 +127,20 @@ func cleanObject(object redact.Text) redact.Text {
 	return text.Truncate(redact.Sanitise(object), maxObject)
 }
 
-// Repetition that a run needs to count as persistent. count is the number of intervals with a
-// line, and span is the number of intervals from the first to the last.
+// Repetition that a run needs to count as persistent: the number of intervals with a line, and the
+// time from the first to the last interval in seconds. Warnings and waits need more repetition than
+// errors, because they are often harmless. Failures that usually end with the next attempt, such as
+// a conflict, need the most.
+const (
+	errorIntervals, errorFor     = 4, 30 * 60
+	warningIntervals, warningFor = 6, 60 * 60
+	passingIntervals, passingFor = 8, 90 * 60
+)
+
 var (
-	persistentError = chain{count: 4, span: 6} // repetition over half an hour
-	// A repetition over an hour is needed, because warnings and waits are often harmless.
-	persistentWarning = chain{count: 6, span: 12}
-	// This is for a failure that usually ends with the next attempt, such as a conflict.
-	persistentPassing = chain{count: 8, span: 18}
+	persistentError   = chain{count: errorIntervals, span: errorFor / slotSeconds}
+	persistentWarning = chain{count: warningIntervals, span: warningFor / slotSeconds}
+	persistentPassing = chain{count: passingIntervals, span: passingFor / slotSeconds}
 )
 
 // needs returns the repetition that a run of the pattern needs to count as persistent.
@@ -192,7 +198,8 @@ func (p *pattern) addPod(pod string) {
 // seventeen minutes, which is three intervals, or rarely four.
 const (
 	slotSeconds = 300
-	maxGap      = 4 // largest distance between two successive intervals with a line
+	longestGap  = 25 * 60                    // longest time without a line, in seconds
+	maxGap      = longestGap/slotSeconds - 1 // largest distance between two successive intervals with a line
 )
 
 // slots is a set of intervals of five minutes that contain a line. It covers the last 64

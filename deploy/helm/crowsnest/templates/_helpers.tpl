@@ -83,7 +83,7 @@ imagePullSecrets:
 {{- define "crowsnest.memory" -}}
 {{- $mi := trimSuffix "Mi" (trimSuffix "Gi" .) | int64 -}}
 {{- if hasSuffix "Gi" . }}{{ $mi = mul $mi 1024 }}{{ end -}}
-{{- div (mul $mi 9) 10 }}MiB
+{{- div (mul $mi 90) 100 }}MiB
 {{- end }}
 
 {{/* Neither startup nor liveness depends on a peer. Ready means that this pod can
