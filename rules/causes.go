@@ -164,7 +164,7 @@ func (b *builder) lintCauses() {
 // checkShared checks that alerts of the cause have the labels that must be equal.
 func (b *builder) checkShared(r *packRule, c *Cause, cause *packRule) {
 	if _, ok := c.SharedLabels(r.rule, cause.rule.By); !ok {
-		at, where := blamePlace(c.Pos, r, cause)
+		at, where := b.blamePlace(c.Pos, r, cause)
 		b.problems = append(b.problems, r.writtenForm().newProblem(at, strictyaml.Error, "no-shared-label",
 			fmt.Sprintf("the keys of rules %s and %s have no name in common, so nothing says which alerts belong together%s", r.alert, c.Alert, where),
 			fmt.Sprintf("state the labels that must agree: {alert: %s, same: [...]}; same: [] relates all of its alerts in the same cluster", c.Alert)))
@@ -185,7 +185,7 @@ func (b *builder) checkShared(r *packRule, c *Cause, cause *packRule) {
 			if !unknown(name) {
 				continue
 			}
-			at, where := blamePlace(s.Keys.Item("same", k), cause)
+			at, where := b.blamePlace(s.Keys.Item("same", k), cause)
 			b.problems = append(b.problems, r.writtenForm().newProblem(at, strictyaml.Error, "same",
 				fmt.Sprintf("`same` has `%s`, which is neither in `by` nor in `labels` of rule %s%s", name, c.Alert, where), "list only labels that the alerts of both rules have"))
 		}
@@ -193,8 +193,12 @@ func (b *builder) checkShared(r *packRule, c *Cause, cause *packRule) {
 }
 
 // blamePlace returns the position for an error about the `by` of rules. If an override changes `by` of one of the
-// rules, this is the position in the override, and where mentions pos. Otherwise it is pos.
-func blamePlace(pos strictyaml.Pos, rules ...*packRule) (_ strictyaml.Pos, where string) {
+// rules, this is the position in the override, and where mentions pos. Otherwise it is pos. It is also pos in the file of
+// a namespace, because this file is refused.
+func (b *builder) blamePlace(pos strictyaml.Pos, rules ...*packRule) (_ strictyaml.Pos, where string) {
+	if b.isOwned(pos.File()) {
+		return pos, ""
+	}
 	for _, r := range rules {
 		if !r.overridden {
 			continue

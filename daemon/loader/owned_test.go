@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -301,6 +302,16 @@ func TestOwnedNamesOfRefusedFiles(t *testing.T) {
 		out := load([]rules.File{ownedFile("a", "p.yaml", faulty), ownedFile("b", "p.yaml", pack("", "X"))})
 		require.Equal(t, []string{"a/rules/p.yaml"}, brokenOf(out), what)
 	}
+
+	// The reason can be at a place in a file of the operator.
+	f := rulefolder.New(t)
+	cfg.Rules = config.RulesConfig{Paths: []string{f.Dir}, Overrides: []string{f.Dir + "/sub"}}
+	f.Write("base.yaml", rulefolder.Pack("base", "Base", "text of base"))
+	require.NoError(t, os.Mkdir(f.Dir+"/sub", 0o755))
+	require.NoError(t, os.WriteFile(f.Dir+"/sub/o.yaml", []byte("overrides:\n- {rule: Base, set: {by: [object]}}\n"), 0o600))
+	out := load([]rules.File{ownedFile("a", "p.yaml", pack("  by: [pod]\n  symptom_of: [{alert: Base}]\n", "X")), ownedFile("b", "p.yaml", pack("", "Y"))})
+	require.Equal(t, []string{"a/rules/p.yaml"}, brokenOf(out), "%v", out.Broken)
+	cfg.Rules = config.RulesConfig{AllowEmpty: true}
 
 	var chain []rules.File
 	for i := range 800 {
