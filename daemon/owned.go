@@ -13,7 +13,7 @@ import (
 )
 
 // The rule files of namespaces come from ConfigMaps, or in an agent from its aggregator. Until the first answer, those
-// of the last run stay active.
+// of the last run stay active, or in a standby those of its leader.
 
 // firstConfigMaps is the time for which a start without rule files of the last run waits for the ConfigMaps, because
 // the saved episodes of rules that are not loaded end.
@@ -25,7 +25,7 @@ const configMapsKey = "rules.config_maps"
 // ownedFiles describes which rule files of namespaces the loader has. It is guarded by Daemon.reloading.
 type ownedFiles struct {
 	version uint64    // version of the ConfigMaps
-	id      string    // identifier of the files of the aggregator
+	id      string    // identifier of the files of the aggregator or the leader
 	after   time.Time // earliest time of the next load that only such files cause
 }
 
@@ -69,10 +69,16 @@ func (d *Daemon) updateOwned() {
 		}
 		return
 	}
-	if d.configMaps != nil && d.configMaps.IsListed() {
+	if d.configMaps == nil {
+		return
+	}
+	if d.configMaps.IsListed() {
 		version, files := d.configMaps.Files()
 		d.owned.version = version
 		d.loader.SetOwned(files)
+	} else if id, files := d.pair.leaderRules(); id != "" {
+		d.owned.id = id
+		d.loader.SetOwned(d.keptFiles(files))
 	}
 }
 
@@ -88,12 +94,7 @@ func withoutTests(files []rules.File) []rules.File {
 
 // reportOwned publishes which rule files of namespaces are active. The caller holds reloading.
 func (d *Daemon) reportOwned(broken []web.BrokenPack) {
-	active := d.loader.OwnedInForce()
-	if d.configMaps == nil || d.configMaps.IsListed() || len(active) > 0 {
-		for _, s := range d.agentSources() {
-			s.OfferRules(active)
-		}
-	}
+	d.offerOwned()
 	if d.configMaps == nil || !d.configMaps.IsListed() {
 		return
 	}
@@ -104,6 +105,18 @@ func (d *Daemon) reportOwned(broken []web.BrokenPack) {
 		}
 	}
 	d.configMaps.Report(refused)
+}
+
+// offerOwned passes the active rule files of namespaces to the agents and the standby. The caller holds reloading.
+func (d *Daemon) offerOwned() {
+	active := d.loader.OwnedInForce()
+	if d.configMaps != nil && !d.configMaps.IsListed() && len(active) == 0 {
+		return
+	}
+	for _, s := range d.agentSources() {
+		s.OfferRules(active)
+	}
+	d.pair.offerRules(active)
 }
 
 // ownedChanged reports whether rule files of namespaces must be loaded now.
@@ -117,7 +130,14 @@ func (d *Daemon) ownedChanged() bool {
 		id, _ := r.sink.OwnedRules()
 		return id != d.owned.id
 	}
-	return d.configMaps != nil && d.configMaps.IsListed() && d.configMaps.HasChanged(d.owned.version)
+	if d.configMaps == nil {
+		return false
+	}
+	if d.configMaps.IsListed() {
+		return d.configMaps.HasChanged(d.owned.version)
+	}
+	id, _ := d.pair.leaderRules()
+	return id != "" && id != d.owned.id
 }
 
 // awaitConfigMaps loads the ConfigMaps before the saved episodes are restored, if there are no rule files of the last
@@ -125,6 +145,9 @@ func (d *Daemon) ownedChanged() bool {
 func (d *Daemon) awaitConfigMaps(ctx context.Context) {
 	if d.configMaps == nil {
 		return
+	}
+	if d.ownedChanged() {
+		_ = d.Reload(ctx) // Reload logs the error
 	}
 	if len(d.loader.OwnedInForce()) == 0 {
 		timer := time.NewTimer(firstConfigMaps)

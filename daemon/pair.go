@@ -2,10 +2,12 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"crowsnest/daemon/state"
 	"crowsnest/internal/metric"
 	"crowsnest/internal/times"
+	"crowsnest/rules"
 	"crowsnest/web"
 )
 
@@ -217,6 +220,30 @@ func (d *Daemon) takeOver(st *stage) error {
 	d.pair.stage.Store(&next)
 	log.Info().Bool("replica", packed != nil).Int("turns", st.elector.Status().Record.Turns).Msg("this process is the leader now")
 	return nil
+}
+
+// offerRules passes the active rule files of namespaces to the standby.
+func (p *pair) offerRules(files []rules.File) {
+	if p == nil {
+		return
+	}
+	if st := p.stage.Load(); st != nil && st.leader != nil {
+		text, _ := json.Marshal(files) // strings and bytes can always be encoded
+		st.leader.OfferRules(text)
+	}
+}
+
+// leaderRules returns the rule files of namespaces that the leader sent, and an identifier of them. The identifier is
+// empty if there are none. After a takeover, the files are those of the previous leader.
+func (p *pair) leaderRules() (id string, files []rules.File) {
+	if p == nil || p.stage.Load() == nil {
+		return "", nil
+	}
+	id, text := p.stage.Load().standby.Rules()
+	if json.Unmarshal(text, &files) != nil {
+		return "", nil
+	}
+	return id, slices.DeleteFunc(files, func(f rules.File) bool { return f.Namespace == "" })
 }
 
 func (d *Daemon) wholeHistory() [][]byte {

@@ -43,6 +43,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	d.awaitConfigMaps(ctx)
 	d.reloading.Lock()
 	d.saver.saveRules(d.loader.InForce())
+	d.offerOwned() // a takeover need not load the rules again
 	d.reloading.Unlock()
 	d.restore()
 	d.pipe.concluder.report(d.now(), d.reported.Load()) // before the first message to the aggregator, because that message announces the report

@@ -30,6 +30,7 @@ type poll struct {
 	Process    string `json:"process,omitempty"` // ID of the process whose checkpoint the standby has
 	Generation uint64 `json:"generation"`        // generation of the checkpoint that the standby has
 	Stamp      int64  `json:"stamp"`             // stamp from the leader's last response; zero if the standby promises nothing
+	Rules      string `json:"rules,omitempty"`   // ID of the rule files that the standby has; empty if it has none
 }
 
 // head is the first line of the response to a poll. The packed checkpoint follows it.
@@ -44,6 +45,9 @@ type head struct {
 	Size       int      `json:"size"` // size of the packed checkpoint in bytes; zero if there is no new one
 	Sum        string   `json:"sum,omitempty"`
 	Released   bool     `json:"released,omitempty"` // whether the leader has released the lead
+	// Rules are the rule files of namespaces, and RulesID identifies them. Both are absent if the standby has them.
+	Rules   []byte `json:"rules,omitempty"`
+	RulesID string `json:"rules_id,omitempty"`
 }
 
 // Leader serves the checkpoints of the leading process to its standby. It is safe for concurrent use.
@@ -74,7 +78,9 @@ type Leader struct {
 	listed         bool      // whether the record states that the standby has all confirmed checkpoints
 	noStandbySince time.Time // time since which no standby has had all checkpoints; zero if one has them
 	released       bool
-	sent           int64 // number of bytes sent to standbys
+	rules          []byte // rule files of namespaces in a form that only the caller interprets
+	rulesID        string // hash of rules; empty until OfferRules was called
+	sent           int64  // number of bytes sent to standbys
 	want           func()
 }
 
@@ -106,6 +112,14 @@ func (l *Leader) Offer(payload []byte, records [][]byte) uint64 {
 	}
 	l.wakeWaiting()
 	return l.gen
+}
+
+// OfferRules replaces the rule files of namespaces that the standby gets with its next poll. OfferRules keeps a reference
+// to them.
+func (l *Leader) OfferRules(rules []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rules, l.rulesID = rules, checksum(rules)
 }
 
 // Wait waits until the checkpoint of a generation is confirmed. It returns false if ctx ends first.
@@ -286,6 +300,9 @@ func (l *Leader) recordPoll(p *poll) string {
 func (l *Leader) pollResponse(p *poll) (head, []byte) {
 	l.mu.Lock()
 	h := head{Process: l.process, Generation: l.gen, Stamp: l.clockStamp(), Clock: l.elector.now().UnixNano(), Version: l.version, Released: l.released}
+	if p.Rules != l.rulesID {
+		h.Rules, h.RulesID = l.rules, l.rulesID
+	}
 	has := p.Process == l.process
 	if l.gen == 0 || has && p.Generation == l.gen {
 		l.mu.Unlock()

@@ -150,6 +150,24 @@ func TestTheClockOfTheLeaderIsMeasured(t *testing.T) {
 	require.True(t, wait.Until(patience, func() bool { return s.SyncStatus().ClockLead.Round(time.Minute) == -time.Hour }))
 }
 
+// A standby gets the newest rule files once, also without a new checkpoint.
+func TestRulesOfTheLeader(t *testing.T) {
+	d := newDuo(t, nil)
+	require.True(t, d.confirms(d.leader.Offer([]byte("one"), nil), patience))
+	s, _ := d.standby("b", 3, &kept{})
+	require.True(t, wait.Until(patience, func() bool { return !s.SyncStatus().Time.IsZero() }))
+	id, _ := s.Rules()
+	require.Empty(t, id, "the leader does not know them")
+	for _, text := range []string{"first", "null", "first"} {
+		d.leader.OfferRules([]byte(text))
+		require.True(t, wait.Until(patience, func() bool { _, got := s.Rules(); return string(got) == text }))
+	}
+	id, _ = s.Rules()
+	h, _ := d.leader.pollResponse(&poll{ID: "b", Process: d.leader.process, Generation: 1, Rules: id})
+	require.Empty(t, h.Rules)
+	require.Empty(t, h.RulesID)
+}
+
 // What is confirmed is on both disks, as long as the record says so.
 func TestReplication(t *testing.T) {
 	d, k := newDuo(t, nil), &kept{}

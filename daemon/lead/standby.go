@@ -52,6 +52,8 @@ type Standby struct {
 	clockLead time.Duration // duration by which this clock was ahead of the leader's clock at the time synced
 	err       error         // error of the last poll
 	fetched   int64         // number of bytes received
+	rules     []byte        // rule files of namespaces
+	rulesID   string        // ID of rules; empty until the leader has sent them
 }
 
 // NewStandby returns a standby, which starts nothing. client must send the required credentials.
@@ -93,6 +95,11 @@ func (s *Standby) pollOnce(ctx context.Context, leader Record) error {
 	if h.Version > s.version {
 		return ErrNewer
 	}
+	if h.RulesID != "" {
+		s.mu.Lock()
+		s.rules, s.rulesID = h.Rules, h.RulesID
+		s.mu.Unlock()
+	}
 	if h.Size > 0 {
 		if err := s.keeper.Keep(packed, h.Records, h.Whole || h.Process != s.process); err != nil {
 			s.process, s.gen = "", 0
@@ -124,7 +131,8 @@ func (s *Standby) sendPoll(ctx context.Context, leader Record) (head, []byte, er
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	silent := time.AfterFunc(s.elector.times.holdTime()+silentAfter, cancel)
-	body, err := json.Marshal(poll{ID: s.elector.self.ID, Version: s.version, Process: s.process, Generation: s.gen, Stamp: s.stamp})
+	rulesID, _ := s.Rules()
+	body, err := json.Marshal(poll{ID: s.elector.self.ID, Version: s.version, Process: s.process, Generation: s.gen, Stamp: s.stamp, Rules: rulesID})
 	if err != nil {
 		return head{}, nil, err
 	}
@@ -166,6 +174,14 @@ func readAnswer(r io.Reader) (h head, packed []byte, err error) {
 		return head{}, nil, errors.New("read the answer of the leader: wrong checksum")
 	}
 	return h, packed, nil
+}
+
+// Rules returns the rule files of namespaces that the leader offers, and an identifier of them, which is empty until the
+// leader has sent them. The files are read-only.
+func (s *Standby) Rules() (id string, rules []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rulesID, s.rules
 }
 
 // SyncStatus describes how far the leader's state was copied to this standby.
