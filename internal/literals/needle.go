@@ -4,12 +4,13 @@ import (
 	"bytes"
 )
 
-// Needle searches for a text. With Fold it searches for the byte of the text that is rarest in log lines, because the
-// first byte is often a common letter. It is immutable and safe for concurrent use.
+// Needle searches for a text. It searches for the bytes of the text that are rarest in log lines, because the first
+// byte is often a common letter. It is immutable and safe for concurrent use.
 type Needle struct {
 	text []byte
 	fold bool
 	rare int // index of the rarest byte in the text
+	pair pair
 }
 
 // NewNeedle returns a needle for a text. An empty text is found in every line.
@@ -19,6 +20,9 @@ func NewNeedle(t Text) Needle {
 		if frequency(n.text[i], t.Fold) < frequency(n.text[n.rare], t.Fold) {
 			n.rare = i
 		}
+	}
+	if len(n.text) > 1 {
+		n.pair = newPair(&n)
 	}
 	return n
 }
@@ -49,6 +53,20 @@ func frequency(c byte, fold bool) int {
 
 // Index returns the first index of the text in line, or -1 if the line does not contain it.
 func (n *Needle) Index(line []byte) int {
+	if !vector || len(n.text) < 2 {
+		return n.indexPlain(line)
+	}
+	index, at := n.indexPair(line)
+	if index < 0 && at < len(line) {
+		if index = n.indexPlain(line[at:]); index >= 0 {
+			index += at
+		}
+	}
+	return index
+}
+
+// indexPlain is Index without vector instructions.
+func (n *Needle) indexPlain(line []byte) int {
 	if n.fold && len(n.text) > 0 {
 		return n.indexFold(line)
 	}

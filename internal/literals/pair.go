@@ -1,0 +1,61 @@
+package literals
+
+// pair describes the two rarest bytes of a text. Vector instructions search for both at once, because few other
+// texts have the same two bytes at the same distance.
+type pair struct {
+	offset   int // offset of the first byte in the text
+	distance int // distance from the first byte to the second
+	// The folds are the bit in which the two cases of a letter differ. Zero means that case is not ignored.
+	first, firstFold, second, secondFold uint32
+}
+
+// newPair returns the pair of a text of at least two bytes whose rarest byte is known.
+func newPair(n *Needle) pair {
+	next := 0
+	if n.rare == 0 {
+		next = 1
+	}
+	for i, c := range n.text {
+		if i != n.rare && frequency(c, n.fold) < frequency(n.text[next], n.fold) {
+			next = i
+		}
+	}
+	a, b := min(n.rare, next), max(n.rare, next)
+	return pair{
+		offset: a, distance: b - a,
+		first: uint32(n.text[a]), firstFold: foldBit(n.text[a], n.fold),
+		second: uint32(n.text[b]), secondFold: foldBit(n.text[b], n.fold),
+	}
+}
+
+func foldBit(c byte, fold bool) uint32 {
+	if fold && 'a' <= c && c <= 'z' {
+		return 'a' - 'A'
+	}
+	return 0
+}
+
+// maxTries limits the positions at which indexPair compares the text, because a line may be full of the same pair.
+const maxTries = 24
+
+// indexPair is Index with vector instructions, for a text of at least two bytes. at is where it stopped after
+// maxTries; then the rest of the line from there must be searched.
+func (n *Needle) indexPair(line []byte) (index, at int) {
+	for range maxTries {
+		positions := len(line) - at - len(n.text) + 1
+		if positions <= 0 {
+			return -1, len(line)
+		}
+		k := n.pair.find(line[at:], positions)
+		if k < 0 {
+			return -1, len(line)
+		}
+		at += k
+		found := line[at : at+len(n.text)]
+		if string(found) == string(n.text) || n.fold && EqualFold(found, n.text) {
+			return at, at
+		}
+		at++
+	}
+	return -1, at
+}
