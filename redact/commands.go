@@ -119,11 +119,11 @@ func (what operand) secret(t *scanner, i int) span {
 	return span{}
 }
 
-// sink matches a pipe into a program that reads a secret from its standard input. file matches a redirection to a file.
-var (
-	sink = lazyRegexp(`(?s)^[^|]{0,40}\|.*(?:stdin|sudo -S|kinit|cryptsetup|chpasswd|passphrase-fd|realm |wg |smbpasswd|vncpasswd|-pass|private-key|luks)`)
-	file = lazyRegexp(`^["'\\ ]*>[> ]*([^ "'\\\n;]+)`)
-)
+// sinks are texts of commands that read a secret from their standard input.
+var sinks = []string{"stdin", "sudo -S", "kinit", "cryptsetup", "chpasswd", "passphrase-fd", "realm ", "wg ", "smbpasswd", "vncpasswd", "-pass", "private-key", "luks"}
+
+// redirection matches a redirection to a file, whose name is group 1.
+var redirection = lazyRegexp(`^["'\\ ]*>[> ]*([^ "'\\\n;]+)`)
 
 // echoed finds the secret that an echo command pipes into a program or writes to a file.
 func (t *scanner) echoed(i int) span {
@@ -132,8 +132,17 @@ func (t *scanner) echoed(i int) span {
 	}
 	p := t.word(i)
 	rest := t.textFrom(p.to, 160)
-	if m := file().FindStringSubmatch(rest); m != nil && t.table.classify(m[1]) >= weakKey || sink().MatchString(rest) {
-		return p
+	if before, program, found := strings.Cut(rest, "|"); found && len(before) <= 40 {
+		for _, sink := range sinks {
+			if strings.Contains(program, sink) {
+				return p
+			}
+		}
+	}
+	if strings.HasPrefix(strings.TrimLeft(rest, `"'\ `), ">") {
+		if m := redirection().FindStringSubmatch(rest); m != nil && t.table.classify(m[1]) >= weakKey {
+			return p
+		}
 	}
 	return span{}
 }
@@ -176,8 +185,10 @@ func (t *commandReader) flag(i int) span {
 	if isUser && t.byteAt(to) == '=' {
 		return t.userPassword(t.value(value{key: k, sep: '=', at: min(to+1, len(s)-1)}))
 	}
-	if p := t.refused(i); !p.empty() && k.class >= weakKey {
-		return p
+	if k.class >= weakKey {
+		if p := t.refused(i); !p.empty() {
+			return p
+		}
 	}
 	at, found := t.afterFlag(to)
 	if !found {
@@ -197,15 +208,22 @@ func (t *commandReader) flag(i int) span {
 	return t.value(value{key: k, sep: '=', at: at})
 }
 
-var refusedValue = lazyRegexp(`(?:value|argument) ([\\"'` + "`" + `]*[^\s"'\\]+)[\\"']* for (?:flag )?[\\"']*$`)
-
 // refused finds the value before the flag at i in a message such as: invalid value "x" for flag -token.
 func (t *commandReader) refused(i int) span {
-	before := t.textBefore(i, maxKnown)
-	if m := refusedValue().FindStringSubmatchIndex(before); m != nil {
-		return t.quotedAt(i - len(before) + m[2])
+	before := strings.TrimRight(t.textBefore(i, maxKnown), "\\\"'`")
+	before, found := strings.CutSuffix(strings.TrimSuffix(before, "flag "), " for ")
+	if !found {
+		return span{}
 	}
-	return span{}
+	start := i - len(t.textBefore(i, maxKnown))
+	t.steps += len(before)
+	before = strings.TrimRight(before, `\"'`)
+	word := strings.LastIndexAny(before, " \t\n\f\r\"'\\") + 1
+	quotes := strings.TrimRight(before[:word], "\\\"'`")
+	if word == len(before) || !strings.HasSuffix(quotes, "value ") && !strings.HasSuffix(quotes, "argument ") {
+		return span{}
+	}
+	return t.quotedAt(start + len(quotes))
 }
 
 // afterFlag returns the start of the value of a flag that is written without "=". The value follows white space, or is

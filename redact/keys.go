@@ -168,7 +168,8 @@ type keyTable struct {
 	suffixes [256][]keySuffix    // suffixes by their last byte, in the order harmless, with a class, qualifiers
 	words    map[string]keyClass // class of a key, by its last word
 	// ends is a fast filter with an entry for each combination of three letters at the end of a key that has a class.
-	// Each letter gives five bits of the index. The entry has a bit for each letter that may precede these letters.
+	// Each letter gives five bits of the index, and zeros stand for no letter. The entry has a bit for each letter that
+	// may precede these letters. Bit 0 means that none need precede them.
 	ends [1 << 15]uint32
 }
 
@@ -191,6 +192,9 @@ func newKeyTable() *keyTable {
 	}
 	for w := range words("otherEnd") {
 		t.addEnd(w)
+	}
+	for w := range partsOfJWK {
+		t.ends[w[len(w)-1]&31] |= 1 // a key of one letter
 	}
 	for name, class := range map[string]keyClass{"strongWord": strongKey, "maybeWord": maybeKey, "authWord": authKey, "queryWord": queryKey} {
 		for w := range words(name) {
@@ -215,17 +219,23 @@ func (t *keyTable) addEnd(word string) {
 }
 
 // mayEnd is a fast filter. If it returns false, no key with a class ends like s. s may end with bytes that are not
-// letters.
+// letters. Between the letters of a key there may be punctuation and blanks, but no quotes and no digits.
 func (t *keyTable) mayEnd(s string) bool {
 	n := len(s)
 	for n > 0 && !isLetter(s[n-1]) {
 		n--
 	}
-	if n < 3 || !isLetter(s[n-2]) || !isLetter(s[n-3]) {
-		return true
+	var last [4]uint32 // the last four letters; zero where there are fewer
+	for k := len(last) - 1; k >= 0 && n > 0; n-- {
+		c := s[n-1]
+		if isLetter(c) {
+			last[k] = uint32(c & 31)
+			k--
+		} else if isDigit(c) || isQuote(c) {
+			break
+		}
 	}
-	before := t.ends[int(s[n-3]&31)<<10|int(s[n-2]&31)<<5|int(s[n-1]&31)]
-	return before != 0 && (n == 3 || !isLetter(s[n-4]) || before>>(s[n-4]&31)&1 != 0)
+	return t.ends[last[1]<<10|last[2]<<5|last[3]]>>last[0]&1 != 0
 }
 
 // classify returns the class of a key. It considers only the last maxKey bytes.

@@ -39,10 +39,13 @@ const lookInside = 256
 // scan returns the text without the secrets that the finders for punctuation and for prefixes of tokens find.
 func (sc *scanner) scan() string {
 	s, tokens := sc.s, sc.tables.tokens
-	w := sc.word4(-1)
 	for i := 0; i+1 < len(s); i++ {
-		w = w<<8 | uint32(sc.byteAt(i+3))
-		rules := tokens.at(w)
+		var rules []*tokenRule
+		var w uint32
+		if tokens.mayStart(s[i], s[i+1]) {
+			w = sc.word4(i)
+			rules = tokens.at(w)
+		}
 		if rules == nil && !isSign[s[i]] {
 			continue
 		}
@@ -52,7 +55,6 @@ func (sc *scanner) scan() string {
 		}
 		if goOn := sc.take(p); goOn > i {
 			i = goOn - 1
-			w = sc.word4(i)
 		}
 	}
 	return sc.out.String()

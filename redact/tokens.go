@@ -79,11 +79,15 @@ func (r *tokenRule) isShort(rest string) bool {
 	if r.find != nil || r.in == nil || r.minAfter == 0 {
 		return false
 	}
-	return len(rest) < r.minAfter || !r.in[rest[r.minAfter-1]] && strings.IndexByte(rest[:r.minAfter], '%') < 0
+	if len(rest) < r.minAfter || !r.in[rest[0]] && rest[0] != '%' {
+		return true
+	}
+	return !r.in[rest[r.minAfter-1]] && strings.IndexByte(rest[:r.minAfter], '%') < 0
 }
 
 // tokenTable finds rules by a hash of the first three bytes of their prefixes.
 type tokenTable struct {
+	pairs    [256][256 / 64]uint64 // bit set of the first two bytes of all prefixes
 	hashBits [1 << 11]uint64       // bit set of the hashes of all rules
 	rules    [1 << 11][]*tokenRule // rules by slot; 64 hashes share a slot
 	signs    [256][]*tokenRule     // rules whose prefix is a single byte
@@ -103,6 +107,8 @@ func newTokenTable(rules []tokenRule) *tokenTable {
 			t.signs[r.prefix[0]] = append(t.signs[r.prefix[0]], r)
 			continue
 		}
+		second := r.prefix[1]
+		t.pairs[r.prefix[0]][second/64] |= 1 << (second % 64)
 		for third := range 256 {
 			if len(r.prefix) > 2 && byte(third) != r.prefix[2] || len(r.prefix) == 2 && r.minAfter > 0 && !r.in[third] {
 				continue
@@ -115,6 +121,11 @@ func newTokenTable(rules []tokenRule) *tokenTable {
 		}
 	}
 	return t
+}
+
+// mayStart is a fast filter. If it returns false, no prefix of at least two bytes begins with these two bytes.
+func (t *tokenTable) mayStart(first, second byte) bool {
+	return t.pairs[first][second/64]>>(second%64)&1 != 0
 }
 
 // hash returns a 17-bit index for the upper three bytes of a word.

@@ -49,23 +49,46 @@ type Shape struct {
 }
 
 // changes is 1 if two successive sorts count as a change. The index combines the bits of both sorts.
-var changes = [64]int{Upper<<3 | Digit: 1, Lower<<3 | Upper: 1, Lower<<3 | Digit: 1, Digit<<3 | Upper: 1, Digit<<3 | Lower: 1}
+var changes = [64]uint64{Upper<<3 | Digit: 1, Lower<<3 | Upper: 1, Lower<<3 | Digit: 1, Digit<<3 | Upper: 1, Digit<<3 | Lower: 1}
+
+// counts holds, for each byte, which of the sorts it adds to: upper-case letters, lower-case letters, digits and
+// hexadecimal digits, 16 bits for each.
+var counts = func() (counts [256]uint64) {
+	for i := range counts {
+		switch sorts[i] {
+		case Upper:
+			counts[i] = 1
+		case Lower:
+			counts[i] = 1 << 16
+		case Digit:
+			counts[i] = 1<<32 | 1<<48
+		}
+		if sorts[i] == Lower && i <= 'f' {
+			counts[i] |= 1 << 48
+		}
+	}
+	return counts
+}()
 
 // Measure returns the shape of a word.
 func Measure(s string) Shape {
-	var count [sign + 1]int
 	sh, last := Shape{Length: len(s)}, uint8(0)
-	for i := range len(s) {
-		sort := sorts[s[i]]
-		count[sort]++
-		sh.Changes += changes[last<<3&63|sort&7]
-		if sort == Lower && s[i] <= 'f' {
-			sh.Hex++
+	for len(s) > 0 {
+		part := s[:min(len(s), 1<<16-1)] // a count has 16 bits
+		s = s[len(part):]
+		count, changed := uint64(0), uint64(0)
+		for i := range len(part) {
+			count += counts[part[i]]
+			sort := sorts[part[i]] & 7
+			changed += changes[last<<3|sort]
+			last = sort
 		}
-		last = sort
+		sh.Upper += int(count & 0xffff)
+		sh.Lower += int(count >> 16 & 0xffff)
+		sh.Digit += int(count >> 32 & 0xffff)
+		sh.Hex += int(count >> 48)
+		sh.Changes += int(changed)
 	}
-	sh.Upper, sh.Lower, sh.Digit = count[Upper], count[Lower], count[Digit]
-	sh.Hex += sh.Digit
 	return sh
 }
 
