@@ -21,10 +21,8 @@ func codeCond(c *codec.Codec, v *Cond) {
 	if v.op == opText {
 		codec.Text(c, &v.text.Text)
 		c.Bool(&v.text.Fold)
-		c.Int(&v.needle.rare)
 		if c.IsReading() {
-			v.lit = []byte(v.text.Text)
-			v.needle.text, v.needle.fold = v.lit, v.text.Fold
+			v.needle = NewNeedle(v.text)
 		}
 		return
 	}

@@ -3,10 +3,13 @@ package literals
 import (
 	"encoding/json"
 	"regexp"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/internal/codec"
 )
 
 // TestExpression compares expressions with those of package regexp.
@@ -35,6 +38,22 @@ func TestExpression(t *testing.T) {
 		require.Equal(t, string(a), string(b))
 	}
 	require.Panics(t, func() { MustExpression(`(`) })
+}
+
+// TestStoredExpression compares an expression with its stored form.
+func TestStoredExpression(t *testing.T) {
+	line := []byte("E1120 10:00:00 1 a.go:1] " + strings.Repeat("x", 100) + "Failed to AGGREGATE conditions: timed out")
+	for _, text := range []string{`failed`, `Failed to`, `(?i)aggregate`, `Failed.*timed out`, `refused|timed out`, `timed in`, `[a-z]+`} {
+		e := MustExpression(text)
+		stored := MustExpression("")
+		w := codec.NewWriter()
+		Code(w, e)
+		Code(codec.NewReader(w.Result()), stored)
+		require.Equal(t, e.FindSubmatchIndex(line), stored.FindSubmatchIndex(line), text)
+		end, decided := e.Required().Match(line)
+		storedEnd, storedDecided := stored.Required().Match(line)
+		require.Equal(t, []any{end, decided}, []any{storedEnd, storedDecided}, text)
+	}
 }
 
 // TestExpressionsCompileOnceConcurrent compiles an expression from several goroutines:

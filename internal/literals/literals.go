@@ -31,8 +31,7 @@ const (
 type Cond struct {
 	op     op
 	text   Text
-	lit    []byte
-	needle Needle // needle that searches for lit
+	needle Needle // needle that searches for text
 	subs   []*Cond
 	exact  bool // whether every line that satisfies the condition is a match
 	gaps   bool // whether exact holds only for texts without a newline, because `.` does not match a newline
@@ -57,7 +56,7 @@ func OfText(text string) *Cond {
 }
 
 func newLeaf(t Text) *Cond {
-	return &Cond{op: opText, text: t, lit: []byte(t.Text), needle: NewNeedle(t), exact: true}
+	return &Cond{op: opText, text: t, needle: NewNeedle(t), exact: true}
 }
 
 // AnyOf returns texts of which a line must contain only one to match. It returns nil if the condition does not consist
@@ -121,7 +120,7 @@ func (c *Cond) find(line []byte) int {
 	if k < 0 {
 		return -1
 	}
-	return k + len(c.lit)
+	return k + len(c.needle.text)
 }
 
 // Choice is a set of texts. Every match contains at least one of them.
@@ -162,7 +161,7 @@ func (c *Cond) Longest() (texts []Text, minLength int) {
 		return nil, 0
 	}
 	if c.op == opText {
-		return []Text{c.text}, len(c.lit)
+		return []Text{c.text}, len(c.needle.text)
 	}
 	for i, s := range c.subs {
 		set, n := s.Longest()
@@ -203,7 +202,7 @@ func (c *Cond) Pieces(safe func(byte) bool) *Cond {
 	}
 	var subs []*Cond
 	if c.op == opText {
-		for _, piece := range bytes.FieldsFunc(c.lit, func(r rune) bool { return r > 0x7f || !safe(byte(r)) }) {
+		for _, piece := range bytes.FieldsFunc(c.needle.text, func(r rune) bool { return r > 0x7f || !safe(byte(r)) }) {
 			sub := newLeaf(Text{string(piece), c.text.Fold})
 			sub.escapable = true
 			subs = append(subs, sub)

@@ -9,7 +9,7 @@ import (
 type Needle struct {
 	text []byte
 	fold bool
-	rare int // index of the rarest byte in the text
+	rare uint32 // index of the rarest byte in the text
 	pair pair
 }
 
@@ -18,7 +18,7 @@ func NewNeedle(t Text) Needle {
 	n := Needle{text: []byte(t.Text), fold: t.Fold}
 	for i := range n.text {
 		if frequency(n.text[i], t.Fold) < frequency(n.text[n.rare], t.Fold) {
-			n.rare = i
+			n.rare = uint32(i)
 		}
 	}
 	if len(n.text) > 1 {

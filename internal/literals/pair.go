@@ -3,32 +3,32 @@ package literals
 // pair describes the two rarest bytes of a text. Vector instructions search for both at once, because few other
 // texts have the same two bytes at the same distance.
 type pair struct {
-	offset   int // offset of the first byte in the text
-	distance int // distance from the first byte to the second
+	offset   uint32 // offset of the first byte in the text
+	distance uint32 // distance from the first byte to the second
 	// The folds are the bit in which the two cases of a letter differ. Zero means that case is not ignored.
-	first, firstFold, second, secondFold uint32
+	first, firstFold, second, secondFold byte
 }
 
 // newPair returns the pair of a text of at least two bytes whose rarest byte is known.
 func newPair(n *Needle) pair {
-	next := 0
-	if n.rare == 0 {
+	next, rare := 0, int(n.rare)
+	if rare == 0 {
 		next = 1
 	}
 	for i, c := range n.text {
-		if i != n.rare && frequency(c, n.fold) < frequency(n.text[next], n.fold) {
+		if i != rare && frequency(c, n.fold) < frequency(n.text[next], n.fold) {
 			next = i
 		}
 	}
-	a, b := min(n.rare, next), max(n.rare, next)
+	a, b := min(rare, next), max(rare, next)
 	return pair{
-		offset: a, distance: b - a,
-		first: uint32(n.text[a]), firstFold: foldBit(n.text[a], n.fold),
-		second: uint32(n.text[b]), secondFold: foldBit(n.text[b], n.fold),
+		offset: uint32(a), distance: uint32(b - a),
+		first: n.text[a], firstFold: foldBit(n.text[a], n.fold),
+		second: n.text[b], secondFold: foldBit(n.text[b], n.fold),
 	}
 }
 
-func foldBit(c byte, fold bool) uint32 {
+func foldBit(c byte, fold bool) byte {
 	if fold && 'a' <= c && c <= 'z' {
 		return 'a' - 'A'
 	}

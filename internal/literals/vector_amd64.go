@@ -14,7 +14,7 @@ var vector = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasBMI2 && cpu.X86.Ha
 // find returns the first of n positions of line that has the pair, or -1 if there is none. n must be positive, and the
 // text must fit at each of the positions.
 func (p *pair) find(line []byte, n int) int {
-	at := pairBW(unsafe.SliceData(line[p.offset:]), n, p.distance, p.first, p.firstFold, p.second, p.secondFold)
+	at := pairBW(unsafe.SliceData(line[p.offset:]), n, int(p.distance), uint32(p.first), uint32(p.firstFold), uint32(p.second), uint32(p.secondFold))
 	if at >= n {
 		return -1
 	}

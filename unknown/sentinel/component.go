@@ -24,21 +24,20 @@ var nameLabels = []string{"container", "unit", "app"}
 
 // component is the state of one container, unit or app in a namespace.
 type component struct {
-	key    string // hash of the component's labels
-	labels map[string]string
-	party  string
-	// infrastructure is set if the namespace belongs to the infrastructure.
-	infrastructure bool
-	since          int64 // time at which the component's first line was read, in Unix seconds
-	podsSeen       []podSeen
-	image          string
-	previousImage  string // image before the current one; "" if there was none
-	imageAt        int64  // time since which the component has had its current image
-	ignored        bool
-	gone           bool                   // whether the component was forgotten
-	patterns       *quota.Cache[*pattern] // patterns of complaints; nil if there were none
-	alert          *alert                 // open alert; nil if there is none
-	last           int64                  // time at which the component's last alert fired
+	key           string // hash of the component's labels
+	labels        map[string]string
+	party         string
+	class         quota.Class // whether the namespace belongs to the infrastructure
+	since         int64       // time at which the component's first line was read, in Unix seconds
+	podsSeen      []podSeen
+	image         string
+	previousImage string // image before the current one; "" if there was none
+	imageAt       int64  // time since which the component has had its current image
+	ignored       bool
+	gone          bool                   // whether the component was forgotten
+	patterns      *quota.Cache[*pattern] // patterns of complaints; nil if there were none
+	alert         *alert                 // open alert; nil if there is none
+	last          int64                  // time at which the component's last alert fired
 }
 
 type podSeen struct {
@@ -120,7 +119,7 @@ func (s *Sentinel) component(labels map[string]string, since int64) *component {
 
 // use marks a component as the most recently used component of its namespace.
 func (s *Sentinel) use(c *component) {
-	group := s.components[s.class(c.namespace())]
+	group := s.components[c.class]
 	if x := group.Items[c.key]; x != nil {
 		group.Touch(&x.Entry, c.party)
 	}
@@ -128,7 +127,7 @@ func (s *Sentinel) use(c *component) {
 
 func (s *Sentinel) name(c *component, labels map[string]string) {
 	c.labels = maps.Clone(labels)
-	c.party, c.infrastructure = partyOf(labels), s.class(labels["namespace"]) == quota.Infrastructure
+	c.party, c.class = partyOf(labels), s.class(labels["namespace"])
 	c.ignored = slices.ContainsFunc(s.cfg.Ignore, func(g IgnoreRule) bool { return g.Text == "" && g.matches(c) })
 }
 

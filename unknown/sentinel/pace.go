@@ -1,5 +1,7 @@
 package sentinel
 
+import "crowsnest/internal/quota"
+
 // Limits of the number of lines that are examined. All other lines are only counted, which
 // takes a tenth of the time. The shape of a line consists of its words without digits (see
 // shapeHash).
@@ -79,7 +81,7 @@ func (p *pace) admit(n *note, line string, t int64) (weight int64) {
 	case x.window != window:
 		x.window, x.looked = window, 0
 	}
-	if !admitted || x.looked >= perShape || !p.admitParty(n.component.party, n.component.infrastructure, t) {
+	if !admitted || x.looked >= perShape || !p.admitParty(n.component.party, n.component.class == quota.Infrastructure, t) {
 		x.skipped = uint16(min(int(x.skipped)+1, 1<<16-1))
 		return 0
 	}
