@@ -142,7 +142,7 @@ type reloadOutcome struct {
 }
 
 const (
-	// Time limits for the steps of a stop, which sum up to five seconds if every peer hangs. The sinks limit their last
+	// Time limits for the steps of a stop, which sum up to 5.2 seconds if every peer hangs. The sinks limit their last
 	// attempt themselves.
 	stopSources = time.Second
 	stopSave    = time.Second

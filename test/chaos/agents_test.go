@@ -301,6 +301,6 @@ func TestAgentsWithoutAggregator(t *testing.T) {
 	agent.mu.Lock()
 	defer agent.mu.Unlock()
 	t.Logf("SIGTERM to exit: %v; VmHWM of the agent %.1f MiB", agent.exits, float64(agent.hwm)/1024)
-	require.LessOrEqual(t, agent.exits[0], promisedExit)
+	require.LessOrEqual(t, agent.exits[0], 5*time.Second)
 	require.LessOrEqual(t, float64(agent.hwm)/1024, 128.0, "MiB")
 }
