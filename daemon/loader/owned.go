@@ -150,10 +150,12 @@ func (o *ownedLoad) parseFiles(cfg *config.Config) error {
 			o.refuse(f, sha, errs.Error())
 			continue
 		}
-		if tests[f.Namespace] += rules.TestTime(d.Rules()); tests[f.Namespace] > rules.MaxOwnedTestTime {
-			o.refuse(f, sha, limitProblem(f, fmt.Sprintf("with this file, the inline tests of namespace %s may take more than %s of CPU time", f.Namespace, rules.MaxOwnedTestTime)))
+		allTests := tests[f.Namespace] + rules.TestTime(d.Rules())
+		if allTests > rules.MaxOwnedTestTime {
+			o.refuse(f, sha, limitProblem(f, fmt.Sprintf("with this file, the inline tests may take %s of CPU time; all packs of namespace %s are allowed %s", allTests.Round(time.Second), f.Namespace, rules.MaxOwnedTestTime)))
 			continue
 		}
+		tests[f.Namespace] = allTests
 		failed, err := o.runTests(d)
 		switch {
 		case err != nil:

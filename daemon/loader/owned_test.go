@@ -355,14 +355,14 @@ func TestOwnedTestsRunOnce(t *testing.T) {
 		return "pack: {name: p}\nrules:\n- alert: " + alert + "\n  from: '{container=\"c\"}'\n  match: text of a\n  severity: info\n  tests:\n" + strings.Repeat(test, tests)
 	}
 	l := New()
-	files := []rules.File{ownedFile("a", "p.yaml", pack("X", 1)), ownedFile("b", "p.yaml", pack("X", 1)), ownedFile("c", "1.yaml", pack("C1", 1)), ownedFile("c", "2.yaml", pack("C2", 5))}
+	files := []rules.File{ownedFile("a", "p.yaml", pack("X", 1)), ownedFile("b", "p.yaml", pack("X", 1)), ownedFile("c", "1.yaml", pack("C1", 1)), ownedFile("c", "2.yaml", pack("C2", 5)), ownedFile("c", "3.yaml", pack("C3", 1))}
 	for range 2 {
 		l.SetOwned(files)
 		out, err := l.Reload(cfg)
 		require.NoError(t, err)
 		require.Equal(t, []string{"b/rules/p.yaml", "c/rules/2.yaml"}, brokenOf(out))
-		require.Contains(t, out.Broken[1].Error, "inline tests of namespace c may take more than 2s")
-		require.Len(t, l.passed, 3)
+		require.Contains(t, out.Broken[1].Error, "all packs of namespace c are allowed 2s")
+		require.Len(t, l.passed, 4)
 	}
 	l.SetOwned(nil)
 	_, err := l.Reload(cfg)
