@@ -78,7 +78,8 @@ test-workflows: # without shellcheck and pyflakes: the same result on every mach
 # The race detector makes tests five to ten times as slow and observes only goroutines of
 # one process. The tests of the commands and below test/ drive other processes, which wait
 # most of the time: they run first, three at a time. The packages of SERIAL start no
-# goroutines (test/race_test.go): of their tests only those named Concurrent need it.
+# goroutines (test/race_test.go): of their tests only those named Concurrent need it. The
+# scans of lab/inputs do so in package replay, which is not among them.
 # test-build has vetted all of it. Without symbols (-s), linking takes half the time.
 # gotestsum runs go test and lists what was skipped, and why.
 PROCESSES := ^\./(test(/|$$)|cli$$)

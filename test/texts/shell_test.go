@@ -21,10 +21,13 @@ import (
 )
 
 // prelude makes every tool do nothing, and the payload leave a mark. ended
-// proves that the pasted text did not leave a quotation open.
+// proves that the pasted text did not leave a quotation open. The first words of
+// most blocks are functions, because the shell forks for a command that it does
+// not find.
 const prelude = `set -H
 PATH=%[1]q/none
 command_not_found_handle() { :; }
+for f in kubectl UNSAFE_VALUE_{1..9}; do eval "$f() { :; }"; done
 pwn() { echo run >> %[1]q/marks; }
 ended() { ended=$((ended+1)); }
 exec 2>/dev/null >/dev/null
