@@ -79,7 +79,8 @@ test-workflows: # without shellcheck and pyflakes: the same result on every mach
 # one process. The tests of the commands and below test/ drive other processes, which wait
 # most of the time: they run first, three at a time. The packages of SERIAL start no
 # goroutines (test/race_test.go): of their tests only those named Concurrent need it. The
-# scans of lab/inputs do so in package replay, which is not among them.
+# scans of lab/inputs do so in package replay, which is not among them. Files with the
+# build constraint !race have tests of all shipped rules, in packages that need it.
 # test-build has vetted all of it. Without symbols (-s), linking takes half the time.
 # gotestsum runs go test and lists what was skipped, and why.
 PROCESSES := ^\./(test(/|$$)|cli$$)
@@ -87,7 +88,7 @@ SERIAL := ^\./(agent/wire|episodes|internal/(blocks|codec|httpconfig|lazyre|lite
 GOTEST := $(GO) tool -modfile=tools/test/go.mod gotestsum --format pkgname --format-hide-empty-pkg -- -vet=off -ldflags=-s -timeout 10m
 test-go:
 	@all="$$($(GO) list -f '{{.Dir}}' ./... | sed "s|^$$PWD|.|")"; \
-	  say() { echo "-- $$1 of 3: tests of $$2 packages, $$3"; }; \
+	  say() { echo "-- $$1 of 4: tests of $$2 packages, $$3"; }; \
 	  say 1 "$$(grep -cE '$(PROCESSES)|$(SERIAL)' <<<"$$all")" 'without the race detector'; \
 	  $(GOTEST) -p 3 ./test/chaos $$(grep -E '$(PROCESSES)' <<<"$$all" | grep -vx ./test/chaos) $$(grep -E '$(SERIAL)' <<<"$$all"); \
 	  raced="$$(grep -vE '$(PROCESSES)|$(SERIAL)' <<<"$$all")"; \
@@ -95,7 +96,10 @@ test-go:
 	  CGO_ENABLED=1 $(GOTEST) -race $$raced; \
 	  concurrent="$$(git grep -l '^func Test.*Concurrent' -- '*_test.go' | sed 's|^|./|' | xargs -n1 dirname | sort -u | grep -E '$(SERIAL)')"; \
 	  say 3 "$$(wc -l <<<"$$concurrent")" 'only those named Concurrent, with the race detector'; \
-	  CGO_ENABLED=1 $(GOTEST) -race -run Concurrent $$concurrent
+	  CGO_ENABLED=1 $(GOTEST) -race -run Concurrent $$concurrent; \
+	  slow="$$(git grep -l '^//go:build !race' -- '*_test.go' | sed 's|^|./|' | grep -vE '$(PROCESSES)|$(SERIAL)')"; \
+	  say 4 "$$(wc -w <<<"$$slow")" 'only those of files without the race detector'; \
+	  $(GOTEST) -run "^($$(sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' $$slow | paste -sd'|'))\$$" $$(dirname $$slow | sort -u)
 
 # Whole files, because a test and the path may be in different functions.
 BESIDE := /shared/|"shared"|\(corpus\b
