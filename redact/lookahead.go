@@ -330,7 +330,6 @@ func (l *lookAhead) closes(i int) bool {
 
 // sign skips punctuation. It returns false if it skipped nothing.
 func (l *lookAhead) sign(c byte) bool {
-
 	next := l.sc.byteAt(l.at + 1)
 	switch c {
 	case '=', ':':

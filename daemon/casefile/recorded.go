@@ -293,8 +293,11 @@ func (in *RecordedScan) listSources() []Source {
 
 // kindNames contains the kinds of sources with their names for people. Gaps about the sources have the same order.
 var kindNames = [][2]string{
-	{sourcePods, "logs of pods"}, {sourceJournal, "systemd journal"}, {sourceEvents, "Kubernetes Events"},
-	{sourceObjects, "states of Kubernetes objects"}, {sourceFiles, "such logs"},
+	{sourcePods, "logs of pods"},
+	{sourceJournal, "systemd journal"},
+	{sourceEvents, "Kubernetes Events"},
+	{sourceObjects, "states of Kubernetes objects"},
+	{sourceFiles, "such logs"},
 }
 
 // noteAbsentSources adds a gap for each kind of source that is missing from the input, or partly missing. The gap names

@@ -86,8 +86,10 @@ func forgedLabels(cfg *config.Config, d *rules.Document) (out rules.Problems) {
 	for _, r := range d.Rules() {
 		for _, name := range slices.Sorted(maps.Keys(names)) {
 			if setsLabel(r, name) {
-				out = append(out, rules.Problem{File: r.File, Line: r.Line, Column: 1, Check: "owner",
-					Message: fmt.Sprintf("rule %s sets the label `%s`, which identifies where alerts of crowsnest come from", r.Alert, name), Fix: "use another name"})
+				out = append(out, rules.Problem{
+					File: r.File, Line: r.Line, Column: 1, Check: "owner",
+					Message: fmt.Sprintf("rule %s sets the label `%s`, which identifies where alerts of crowsnest come from", r.Alert, name), Fix: "use another name",
+				})
 			}
 		}
 	}

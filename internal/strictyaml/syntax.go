@@ -115,8 +115,10 @@ func (s *source) findIndent(line int) *mistake {
 			return nil
 		}
 		key := blockKey.FindStringSubmatch(bare)[1]
-		return &mistake{s.starts[line-1] + is, fmt.Sprintf("the indentation of %s matches no earlier line", text.Plural(is, "space")),
-			fmt.Sprintf("indent it by %s, as %s on line %d", text.Plural(column, "space"), shorten(key), before)}
+		return &mistake{
+			s.starts[line-1] + is, fmt.Sprintf("the indentation of %s matches no earlier line", text.Plural(is, "space")),
+			fmt.Sprintf("indent it by %s, as %s on line %d", text.Plural(column, "space"), shorten(key), before),
+		}
 	}
 	return nil
 }

@@ -24,8 +24,10 @@ func (r Result) WriteGroups(w io.Writer, comment string) error {
 // WritePrometheusRule writes the groups as a PrometheusRule object for the Prometheus Operator.
 func (r Result) WritePrometheusRule(w io.Writer, name, comment string) error {
 	object := yamltext.Map{
-		{Key: "apiVersion", Value: yamltext.Raw("monitoring.coreos.com/v1")}, {Key: "kind", Value: yamltext.Raw("PrometheusRule")},
-		{Key: "metadata", Value: yamltext.Map{{Key: "name", Value: name}}}, {Key: "spec", Value: r.groupsMap()},
+		{Key: "apiVersion", Value: yamltext.Raw("monitoring.coreos.com/v1")},
+		{Key: "kind", Value: yamltext.Raw("PrometheusRule")},
+		{Key: "metadata", Value: yamltext.Map{{Key: "name", Value: name}}},
+		{Key: "spec", Value: r.groupsMap()},
 	}
 	_, err := io.WriteString(w, commentLines(comment)+object.String())
 	return err

@@ -225,7 +225,9 @@ func (r *rule) writeTests() (out yamltext.List) {
 			firing = "[{alertname: " + r.alert + "}]"
 		}
 		out = append(out, yamltext.Map{
-			{Key: "name", Value: t.name}, {Key: "stream", Value: yamltext.Raw("{" + strings.Join(labels, ", ") + "}")}, {Key: "input", Value: lines},
+			{Key: "name", Value: t.name},
+			{Key: "stream", Value: yamltext.Raw("{" + strings.Join(labels, ", ") + "}")},
+			{Key: "input", Value: lines},
 			{Key: "expect", Value: yamltext.Raw(fmt.Sprintf("[{at: %s, firing: %s}]", duration(t.at), firing))},
 		})
 	}

@@ -249,8 +249,10 @@ func sourcesOf(t *testing.T) map[string][]wrappedLine {
 		"failed to renew lease kube-system/kube-controller-manager: timed out waiting for the condition", "leaderelection lost",
 	} {
 		at := start.Add(time.Duration(i) * time.Second)
-		out["json"] = append(out["json"], wrappedLine{"kube-system", "kube-controller-manager-cp-1", "kube-controller-manager", at,
-			fmt.Sprintf(`{"ts":%d.%03d,"caller":"leaderelection.go:285","level":"error","logger":"lease","msg":"%s","v":0}`, at.UnixMilli()/1000, at.UnixMilli()%1000, msg)})
+		out["json"] = append(out["json"], wrappedLine{
+			"kube-system", "kube-controller-manager-cp-1", "kube-controller-manager", at,
+			fmt.Sprintf(`{"ts":%d.%03d,"caller":"leaderelection.go:285","level":"error","logger":"lease","msg":"%s","v":0}`, at.UnixMilli()/1000, at.UnixMilli()%1000, msg),
+		})
 	}
 	return out
 }

@@ -127,7 +127,7 @@ func (c *collector) unwrap(in *replay.Input, file *logFile) ([]replay.Input, []*
 func (c *collector) decode(in replay.Input, r io.Reader) ([]replay.Input, []*part, error) {
 	labels := in.StreamLabels()
 	ps := newParts(c.opt.Unpack)
-	var emit = ps.add
+	emit := ps.add
 	known := labels["pod"] != "" && labels["container"] != ""
 	if known {
 		// The path states the origin of the lines and is more reliable than the headers of the lines.

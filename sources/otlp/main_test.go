@@ -111,9 +111,11 @@ func (p *saving) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 		p.s.ConfirmSaved()
 	}
 }
+
 func (p *saving) Match(s *matcher.Stream, rec matcher.Record, commit func()) {
 	p.p.Match(s, rec, commit)
 }
+
 func (p *saving) AdvanceWatermark(source string, t time.Time, l ...matcher.LaggingStream) {
 	p.p.AdvanceWatermark(source, t, l...)
 }

@@ -191,8 +191,13 @@ func (c *realCluster) aggregator(t *testing.T, name string, account serviceAccou
 
 // readers are the parts of a configuration that use the API.
 var readers = [][]string{
-	{"sources", "agents", "token_review"}, {"sources", "agents", "nodes"}, {"sources", "kubernetes"}, {"sources", "objects"}, {"sources", "events"},
-	{"high_availability", "lease"}, {"high_availability", "token_review"},
+	{"sources", "agents", "token_review"},
+	{"sources", "agents", "nodes"},
+	{"sources", "kubernetes"},
+	{"sources", "objects"},
+	{"sources", "events"},
+	{"high_availability", "lease"},
+	{"high_availability", "token_review"},
 }
 
 // set sets a key of a section, and reports whether there is that section.
@@ -216,8 +221,13 @@ func set(config map[string]any, path []string, key string, value any) bool {
 // wants returns the requests that follow from a configuration, of kinds that the API server has.
 func (c *realCluster) wants(config map[string]any) (out []string) {
 	requests := [][]string{
-		{"create tokenreviews"}, {"list nodes", "watch nodes"}, {"list pods", "watch pods"}, nil, {"list events", "watch events"},
-		{"create leases", "get leases", "update leases"}, {"create tokenreviews"},
+		{"create tokenreviews"},
+		{"list nodes", "watch nodes"},
+		{"list pods", "watch pods"},
+		nil,
+		{"list events", "watch events"},
+		{"create leases", "get leases", "update leases"},
+		{"create tokenreviews"},
 	}
 	for i, path := range readers {
 		section := at(config, path...)

@@ -110,8 +110,13 @@ const (
 
 // kinds contains the kinds of differing alerts in the order of a report, with their names for people.
 var kinds = [...]struct{ name, text string }{
-	{kindMore, "more"}, {kindLess, "less"}, {"earlier", "earlier"}, {"later", "later"},
-	{kindRelabelled, "relabelled"}, {kindEnds, "ending differently"}, {kindCauses, "with another cause"},
+	{kindMore, "more"},
+	{kindLess, "less"},
+	{"earlier", "earlier"},
+	{"later", "later"},
+	{kindRelabelled, "relabelled"},
+	{kindEnds, "ending differently"},
+	{kindCauses, "with another cause"},
 }
 
 // counts contains the number of differing alerts of each kind.

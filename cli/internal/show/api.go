@@ -95,8 +95,10 @@ func RuleTables(w io.Writer, data []byte, style ListStyle) error {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return err
 	}
-	head := []string{"RULE", "PACK", "SEVERITY", "HEALTH", "OPEN", "STREAMS", "LAST LINE", "MATCHES", "LAST MATCH", "TRIES", "SECONDS",
-		"+ENABLED", "+ORIGIN", "+READS", "+WAITS FOR"}
+	head := []string{
+		"RULE", "PACK", "SEVERITY", "HEALTH", "OPEN", "STREAMS", "LAST LINE", "MATCHES", "LAST MATCH", "TRIES", "SECONDS",
+		"+ENABLED", "+ORIGIN", "+READS", "+WAITS FOR",
+	}
 	if slices.ContainsFunc(in.Groups, func(g web.Group) bool {
 		return slices.ContainsFunc(g.Rules, func(r web.Rule) bool { return r.Unverified() != "" })
 	}) {
@@ -273,9 +275,13 @@ func WriteStatus(w io.Writer, data []byte, _ ListStyle) error {
 	}
 	rows := [][2]string{
 		{"VERSION", in.Build.Version + " (" + in.Build.Revision + ", " + in.Build.GoVersion + ")"},
-		{"STARTED", formatTime(info.Start)}, {"READY", ready}, {"UNHEALTHY", info.Unhealthy},
-		{"NOT WATCHED", strings.Join(info.Absent, "; ")}, {"RULES LOADED", formatTime(info.LastLoad)},
-		{"LAST RELOAD FAILED", info.ReloadError}, {"STATE SAVED", saved},
+		{"STARTED", formatTime(info.Start)},
+		{"READY", ready},
+		{"UNHEALTHY", info.Unhealthy},
+		{"NOT WATCHED", strings.Join(info.Absent, "; ")},
+		{"RULES LOADED", formatTime(info.LastLoad)},
+		{"LAST RELOAD FAILED", info.ReloadError},
+		{"STATE SAVED", saved},
 	}
 	for _, name := range slices.Sorted(maps.Keys(in.Flags)) {
 		rows = append(rows, [2]string{"--" + name, in.Flags[name]})

@@ -127,12 +127,20 @@ func TestPlanSize(t *testing.T) {
 // escapes.
 func TestShorten(t *testing.T) {
 	got := planner{dialect: lokiLike}.shortenTexts([]Text{
-		{Text: "x failed to create the pod"}, {Text: "it failed to create"}, {Text: "short", Fold: true},
-		{Text: "[0]: no space left on it"}, {Text: "no space left on \u00fc", Fold: true}, {Text: "error calling webhook", Fold: true},
+		{Text: "x failed to create the pod"},
+		{Text: "it failed to create"},
+		{Text: "short", Fold: true},
+		{Text: "[0]: no space left on it"},
+		{Text: "no space left on \u00fc", Fold: true},
+		{Text: "error calling webhook", Fold: true},
 	})
 	require.Equal(t, []Text{
-		{Text: " failed to create"}, {Text: " failed to create"}, {Text: "short", Fold: true},
-		{Text: ": no space left o"}, {Text: "no space left on \u00fc", Fold: true}, {Text: "error calling web", Fold: true},
+		{Text: " failed to create"},
+		{Text: " failed to create"},
+		{Text: "short", Fold: true},
+		{Text: ": no space left o"},
+		{Text: "no space left on \u00fc", Fold: true},
+		{Text: "error calling web", Fold: true},
 	}, got)
 }
 
