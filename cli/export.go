@@ -60,14 +60,14 @@ func (f *exportFlags) newCommand(c *cli, use, language string, run func(*rules.S
 
 func newExportLoki(c *cli) *cobra.Command {
 	f := exportFlags{output: newOneOf("yaml")}
-	cmd := f.newCommand(c, "loki", "LogQL for Loki's ruler", export.ExportLoki)
+	cmd := f.newCommand(c, "loki", "LogQL for Loki's ruler", export.LokiRules)
 	f.rules.addNamespaces(cmd)
 	return cmd
 }
 
 func newExportPrometheus(c *cli) *cobra.Command {
 	f := exportFlags{output: newOneOf("yaml", "prometheusrule")}
-	cmd := f.newCommand(c, "prometheus", "PromQL over the metrics of crowsnest", export.ExportPrometheus)
+	cmd := f.newCommand(c, "prometheus", "PromQL over the metrics of crowsnest", export.PrometheusRules)
 	cmd.Flags().BoolVar(&f.episodes, "episodes", false, "alert on open episodes instead of matched lines")
 	return cmd
 }
@@ -181,7 +181,7 @@ func (c *cli) exportInhibitions(f inhibitFlags) error {
 	if err != nil {
 		return err
 	}
-	res := export.ExportInhibitions(set, in)
+	res := export.InhibitionRules(set, in)
 	comment := "Inhibition rules of crowsnest for Alertmanager, written by `crowsnest export alertmanager`.\n" +
 		"They need the setting inhibit: true of crowsnest's sink alertmanager.\nChange the packs and export again instead of editing this file."
 	if err := res.WriteInhibitions(c.out, comment); err != nil {

@@ -214,7 +214,7 @@ func refMatch(m *rules.Matcher, in rules.In, text string, fields func(string) (s
 }
 
 // refBeside tries a matcher beside others. said is as in cond.holdsBeside.
-func refBeside(m *rules.Matcher, in rules.In, text string, quotes *lines.Quotes, fields func(string) (string, bool), caps map[string]string, said, beside bool) (bool, bool) {
+func refBeside(m *rules.Matcher, in rules.In, text string, quotes *lines.Quotes, fields func(string) (string, bool), caps map[string]string, said, beside bool) (bool, bool) { //nolint:revive // the state of the recursion
 	in = m.In.Within(in)
 	voices := placeVoices(in)
 	own := map[string]string{}

@@ -126,12 +126,12 @@ var sinks = []string{"stdin", "sudo -S", "kinit", "cryptsetup", "chpasswd", "pas
 var redirection = lazyRegexp(`^["'\\ ]*>[> ]*([^ "'\\\n;]+)`)
 
 // echoed finds the secret that an echo command pipes into a program or writes to a file.
-func (t *scanner) echoed(i int) span {
-	for strings.HasPrefix(t.s[i:], "-n ") || strings.HasPrefix(t.s[i:], "-e ") {
+func (sc *scanner) echoed(i int) span {
+	for strings.HasPrefix(sc.s[i:], "-n ") || strings.HasPrefix(sc.s[i:], "-e ") {
 		i += len("-n ")
 	}
-	p := t.word(i)
-	rest := t.textFrom(p.to, 160)
+	p := sc.word(i)
+	rest := sc.textFrom(p.to, 160)
 	if before, program, found := strings.Cut(rest, "|"); found && len(before) <= 40 {
 		for _, sink := range sinks {
 			if strings.Contains(program, sink) {
@@ -140,7 +140,7 @@ func (t *scanner) echoed(i int) span {
 		}
 	}
 	if strings.HasPrefix(strings.TrimLeft(rest, `"'\ `), ">") {
-		if m := redirection().FindStringSubmatch(rest); m != nil && t.table.classify(m[1]) >= weakKey {
+		if m := redirection().FindStringSubmatch(rest); m != nil && sc.table.classify(m[1]) >= weakKey {
 			return p
 		}
 	}

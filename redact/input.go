@@ -295,10 +295,10 @@ func classWithout(list string) class {
 }
 
 var (
-	blanks, spaces, escapes, dashes, dots, digitSet     = newClass(" \t"), newClass(" \t\n\r"), newClass(`\`), newClass("-"), newClass("."), newClass("0-9")
-	letters, alnums, hexDigits, wordBytes, keyBytes     = newClass("A-Za-z"), newClass("0-9A-Za-z"), newClass("0-9A-Fa-f"), newClass("0-9A-Za-z_-"), newClass("0-9A-Za-z_.-")
-	glueBytes, hostBytes, seedBytes, tagBytes, tagWord  = newClass("A-Za-z_"), newClass("0-9A-Za-z.-"), newClass("a-z +"), newClass("0-9A-Za-z_.:-"), newClass("0-9A-Za-z_!-")
-	spacesAndCommas, blanksAndCommas, digitsAndBlanks   = newClass(" \t\n\r,"), newClass(" \t,"), newClass("0-9 \t")
+	blanks, escapes, dashes, dots, digitSet             = newClass(" \t"), newClass(`\`), newClass("-"), newClass("."), newClass("0-9")
+	letters, alnums, wordBytes, keyBytes                = newClass("A-Za-z"), newClass("0-9A-Za-z"), newClass("0-9A-Za-z_-"), newClass("0-9A-Za-z_.-")
+	glueBytes, hostBytes, seedBytes, tagBytes           = newClass("A-Za-z_"), newClass("0-9A-Za-z.-"), newClass("a-z +"), newClass("0-9A-Za-z_.:-")
+	spacesAndCommas, digitsAndBlanks                    = newClass(" \t\n\r,"), newClass("0-9 \t")
 	quotesAndEscapes, unquotedBytes, urlBytes, userInfo = newClass("\"'`\\"), classWithout(" \t\n\r\"'`"), classWithout(" \t\n\r\"<>\\`"), classWithout(" \t\n\r\"'`<>,;()[]{}|=/\\")
 	pathBytes                                           = newClass("0-9A-Za-z_./~-")
 )

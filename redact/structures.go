@@ -9,12 +9,12 @@ import (
 
 // insertedValues finds the secrets among the values of an SQL row, which begin at i. One of the columns must have the
 // name of a secret, as in INSERT INTO t (a, password) VALUES ('x', 'y').
-func (t *scanner) insertedValues(i int) span {
-	before := t.textBefore(i, maxKnown)
+func (sc *scanner) insertedValues(i int) span {
+	before := sc.textBefore(i, maxKnown)
 	before = before[:max(0, strings.LastIndexByte(before, ')'))]
 	for column := range strings.SplitSeq(before[strings.LastIndexByte(before, '(')+1:], ",") {
-		if t.table.classify(strings.Trim(column, "\"'`\\[] ")) >= weakKey {
-			rest := t.textFrom(i, maxKnown)
+		if sc.table.classify(strings.Trim(column, "\"'`\\[] ")) >= weakKey {
+			rest := sc.textFrom(i, maxKnown)
 			return span{i, i + max(strings.LastIndexByte(rest, ')'), 0)}
 		}
 	}

@@ -156,7 +156,7 @@ func scanInputs(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanO
 		if err != nil {
 			return Report{}, err
 		}
-		defer hits.Close()
+		defer func() { _ = hits.Close() }()
 		sc.storeInputs(inputs, newReaders(runtime.GOMAXPROCS(0), prog, opt), hits)
 	}
 	heap.Init(&sc.heads)

@@ -176,7 +176,7 @@ const (
 	maxTestEnd   = 365 * 24 * time.Hour // maximum time of the last repetition of a line
 	// maxTestTime is the maximum estimated CPU time of all tests of all loaded packs.
 	maxTestTime = 2 * time.Minute
-	// estimated CPU times of a line or checkpoint, of comparing two alerts, and of a restart
+	// The next three are estimated CPU times of a line or checkpoint, of comparing two alerts, and of a restart.
 	lineTime    = 5 * time.Microsecond
 	compareTime = 200 * time.Nanosecond
 	restartTime = time.Millisecond

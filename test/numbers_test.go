@@ -117,7 +117,7 @@ func keyOfFile(t *testing.T, file, key, unit string) string {
 	require.NotNil(t, value, "%s has no %s", file, key)
 	if list, ok := value.([]any); ok {
 		all := strings.Fields(strings.Trim(fmt.Sprint(list), "[]"))
-		return regexp.MustCompile(", (\\w+)$").ReplaceAllString(strings.Join(all, ", "), " and $1")
+		return regexp.MustCompile(`, (\w+)$`).ReplaceAllString(strings.Join(all, ", "), " and $1")
 	}
 	if d, err := time.ParseDuration(fmt.Sprint(value)); err == nil && unit != "" {
 		return written(float64(d), unit)

@@ -83,7 +83,7 @@ func (s *Server) routePages(mux *router) {
 	get("/scan", s.scanPage)
 	mux.HandleFunc("POST /scan", s.limitReading(s.scanner.admit, s.serveScan))
 	get("/playground", func(w http.ResponseWriter, r *http.Request) { // former address of the page Scan
-		http.Redirect(w, r, "/scan?"+r.URL.RawQuery, http.StatusMovedPermanently)
+		http.Redirect(w, r, "/scan?"+r.URL.RawQuery, http.StatusMovedPermanently) //nolint:gosec // the path is fixed
 	})
 	get("/status", func(w http.ResponseWriter, _ *http.Request) {
 		s.renderPage(w, "status", http.StatusOK, page{Title: "Status", Path: "/status", Data: map[string]any{

@@ -79,7 +79,7 @@ type ScanFailure struct {
 func (f ScanFailure) Marked() any { return withMarks(tameText(string(f.Line)), f.Matched) }
 
 // Steps returns the steps of the remediation.
-func (f ScanFailure) Steps() remedy { return parseRemedy(f.Remediation) }
+func (f ScanFailure) Steps() any { return parseRemedy(f.Remediation) }
 
 // ScanUnknown is a failure in the lines of one component that no rule describes.
 type ScanUnknown struct {

@@ -24,7 +24,7 @@ const (
 // maxSize is the maximum size of a snapshot in bytes. About 2 MiB are expected. Larger snapshots are not written.
 const maxSize = 64 << 20
 
-// version of the file format, which is a header line followed by the payload
+// version is the version of the file format, which is a header line followed by the payload.
 const version = 1
 
 const magic = "crowsnest-state"

@@ -18,7 +18,7 @@ func TestErrorsHaveNoQuery(t *testing.T) {
 	cfg := Config{commonconfig.HTTPClientConfig{OAuth2: &commonconfig.OAuth2{ClientID: "a", ClientSecret: "b", TokenURL: "http://127.0.0.1:1/token?key=hunter2"}}}
 	c, err := cfg.NewClient("test")
 	require.NoError(t, err)
-	_, err = c.Get("http://127.0.0.1:1/")
+	_, err = c.Get("http://127.0.0.1:1/") //nolint:bodyclose // there is no response
 	require.ErrorContains(t, err, "/token?<secret>")
 	require.NotContains(t, err.Error(), "hunter2")
 }

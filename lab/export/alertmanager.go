@@ -11,7 +11,7 @@ import (
 	"crowsnest/rules"
 )
 
-// InhibitOptions configures ExportInhibitions.
+// InhibitOptions configures InhibitionRules.
 type InhibitOptions struct {
 	// Keep selects the rules whose alerts are symptoms. Nil selects all rules.
 	Keep func(*rules.Rule) bool
@@ -41,10 +41,10 @@ type Inhibitions struct {
 // maxAlertLabels is the maximum number of labels of an alert.
 const maxAlertLabels = 20
 
-// ExportInhibitions exports the causes of rules as inhibition rules. The source of such a rule is not the alert of the
+// InhibitionRules exports the causes of rules as inhibition rules. The source of such a rule is not the alert of the
 // cause, because Alertmanager does not know which alert came first. The source is an additional alert, which crowsnest
 // sends while the cause of an alert is open.
-func ExportInhibitions(set *rules.Set, opt InhibitOptions) Inhibitions {
+func InhibitionRules(set *rules.Set, opt InhibitOptions) Inhibitions {
 	out := Inhibitions{}
 	var pairs []InhibitRule
 	for _, r := range set.Rules {

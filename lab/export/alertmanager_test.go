@@ -32,7 +32,7 @@ func inhibitions(t *testing.T, opt InhibitOptions) Inhibitions {
 	if opt.Identity == nil {
 		opt.Identity = rules.DefaultIdentity
 	}
-	return ExportInhibitions(set, opt)
+	return InhibitionRules(set, opt)
 }
 
 func written(t *testing.T, x Inhibitions) string {

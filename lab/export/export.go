@@ -86,15 +86,15 @@ func (t *translation) warn(format string, args ...any) {
 	t.warnings = append(t.warnings, fmt.Sprintf(format, args...))
 }
 
-// ExportLoki exports rules for Loki's ruler. An alert has the same labels as the alert of crowsnest. It fires at the
+// LokiRules exports rules for Loki's ruler. An alert has the same labels as the alert of crowsnest. It fires at the
 // first evaluation after the time at which the alert of crowsnest would fire.
-func ExportLoki(set *rules.Set, opt Options) Result {
+func LokiRules(set *rules.Set, opt Options) Result {
 	return exportEach(set, opt, toLoki)
 }
 
-// ExportPrometheus exports rules over the metrics of crowsnest. The metrics do not distinguish keys, so an alert states
+// PrometheusRules exports rules over the metrics of crowsnest. The metrics do not distinguish keys, so an alert states
 // that a rule fires, but not for which object.
-func ExportPrometheus(set *rules.Set, opt Options) Result {
+func PrometheusRules(set *rules.Set, opt Options) Result {
 	return exportEach(set, opt, func(t *translation) { toPrometheus(t, opt.Episodes) })
 }
 

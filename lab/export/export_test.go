@@ -45,7 +45,7 @@ func shipped(t *testing.T) *rules.Set {
 func TestLokiRefuses(t *testing.T) {
 	f := func(keys, want string) {
 		t.Helper()
-		res := ExportLoki(oneRule(t, keys), Options{})
+		res := LokiRules(oneRule(t, keys), Options{})
 		require.Zero(t, res.CountExported())
 		require.Len(t, res.RefusedRules, 1)
 		require.Contains(t, res.RefusedRules[0].Reason, want)
@@ -67,7 +67,7 @@ func TestLokiRefuses(t *testing.T) {
 func TestLokiWarns(t *testing.T) {
 	f := func(keys string, want ...string) {
 		t.Helper()
-		res := ExportLoki(oneRule(t, keys), Options{})
+		res := LokiRules(oneRule(t, keys), Options{})
 		require.Equal(t, 1, res.CountExported(), res.RefusedRules)
 		var got []string
 		for _, w := range res.Warnings {
@@ -77,7 +77,7 @@ func TestLokiWarns(t *testing.T) {
 		for i := range want {
 			require.Contains(t, got[i], want[i])
 		}
-		res = ExportLoki(oneRule(t, keys), Options{Strict: true})
+		res = LokiRules(oneRule(t, keys), Options{Strict: true})
 		require.Equal(t, len(want) == 0, res.CountExported() == 1)
 	}
 	f("  match: abcd\n")
@@ -95,7 +95,7 @@ func TestLokiWarns(t *testing.T) {
 func TestLokiQueries(t *testing.T) {
 	f := func(keys, want string) {
 		t.Helper()
-		res := ExportLoki(oneRule(t, keys), Options{})
+		res := LokiRules(oneRule(t, keys), Options{})
 		require.Equal(t, 1, res.CountExported(), res.RefusedRules)
 		require.Equal(t, strings.Join(strings.Fields(want), " "), strings.Join(strings.Fields(res.Groups[0].Rules[0].Expr), " "))
 	}
@@ -120,7 +120,7 @@ func TestLokiQueries(t *testing.T) {
 
 // Loki refuses a selector that requires no label.
 func TestLokiSelectorOfEveryLog(t *testing.T) {
-	res := ExportLoki(build(t, "- alert: A\n  from: '{container=~\"c|\", component=\"\"}'\n  severity: warning\n  match: abcd\n"), Options{})
+	res := LokiRules(build(t, "- alert: A\n  from: '{container=~\"c|\", component=\"\"}'\n  severity: warning\n  match: abcd\n"), Options{})
 	require.Equal(t, 1, res.CountExported(), res.RefusedRules)
 	require.Contains(t, res.Groups[0].Rules[0].Expr, `{container=~"c|", component="", service_name=~".+"}`)
 	require.Len(t, res.Warnings, 1)
@@ -137,7 +137,7 @@ func TestWriteGroups(t *testing.T) {
 	hard, problems := rules.Build([]*rules.Document{doc}, rules.Options{})
 	require.Empty(t, problems.Errors())
 	for name, set := range map[string]*rules.Set{"shipped": shipped(t), "hard": hard, "none": {}} {
-		for _, res := range []Result{ExportLoki(set, Options{Interval: 30 * time.Second}), ExportPrometheus(set, Options{}), ExportPrometheus(set, Options{Episodes: true})} {
+		for _, res := range []Result{LokiRules(set, Options{Interval: 30 * time.Second}), PrometheusRules(set, Options{}), PrometheusRules(set, Options{Episodes: true})} {
 			var b bytes.Buffer
 			require.NoError(t, res.WriteGroups(&b, "a comment\n\nof lines"))
 			var file groupsFile
@@ -175,10 +175,10 @@ type groupsFile struct {
 
 func TestOptions(t *testing.T) {
 	set := shipped(t)
-	all := ExportLoki(set, Options{})
+	all := LokiRules(set, Options{})
 	require.Equal(t, len(set.Rules), all.CountExported()+len(all.RefusedRules))
 	require.GreaterOrEqual(t, all.CountExported(), 20)
-	some := ExportLoki(set, Options{Keep: func(r *rules.Rule) bool { return r.Alert == "EtcdOutOfSpace" }, Labels: map[string]string{"engine": "loki", "severity": "x", "namespace": "y"}})
+	some := LokiRules(set, Options{Keep: func(r *rules.Rule) bool { return r.Alert == "EtcdOutOfSpace" }, Labels: map[string]string{"engine": "loki", "severity": "x", "namespace": "y"}})
 	require.Equal(t, 1, some.CountExported())
 	require.Equal(t, map[string]string{"severity": "critical", "resolves": "quiet", "engine": "loki"}, some.Groups[0].Rules[0].Labels)
 	require.Contains(t, all.Summary(), fmt.Sprintf("%d exported, %d refused", all.CountExported(), len(all.RefusedRules)))
@@ -264,7 +264,7 @@ func TestPromtool(t *testing.T) {
 		require.NoError(t, err, string(out))
 	}
 	set := shipped(t)
-	for name, res := range map[string]Result{"matches": ExportPrometheus(set, Options{Interval: time.Minute}), "episodes": ExportPrometheus(set, Options{Episodes: true})} {
+	for name, res := range map[string]Result{"matches": PrometheusRules(set, Options{Interval: time.Minute}), "episodes": PrometheusRules(set, Options{Episodes: true})} {
 		require.NotZero(t, res.CountExported())
 		var b bytes.Buffer
 		require.NoError(t, res.WriteGroups(&b, ""))
@@ -280,7 +280,7 @@ func TestPromtool(t *testing.T) {
 		require.NoError(t, res.WriteGroups(&b, ""))
 		require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
 	}
-	require.Equal(t, len(set.Rules), ExportPrometheus(set, Options{Episodes: true}).CountExported())
+	require.Equal(t, len(set.Rules), PrometheusRules(set, Options{Episodes: true}).CountExported())
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "test.yml"), []byte(`
 rule_files: [matches.yml, episodes.yml]
 evaluation_interval: 1m
@@ -307,10 +307,10 @@ tests:
 func TestPrometheusRefuses(t *testing.T) {
 	f := func(keys, want string) {
 		t.Helper()
-		res := ExportPrometheus(oneRule(t, keys), Options{})
+		res := PrometheusRules(oneRule(t, keys), Options{})
 		require.Len(t, res.RefusedRules, 1)
 		require.Contains(t, res.RefusedRules[0].Reason, want)
-		res = ExportPrometheus(oneRule(t, keys), Options{Episodes: true})
+		res = PrometheusRules(oneRule(t, keys), Options{Episodes: true})
 		require.Equal(t, 1, res.CountExported())
 		require.Equal(t, `sum(crowsnest_episodes{rule="A", state="firing"}) > 0`, res.Groups[0].Rules[0].Expr)
 	}

@@ -78,7 +78,7 @@ func (s *Sink) Suppressed(ctx context.Context, eps []episodes.Episode) (map[epis
 			weakest = weakest.Weaker(m.reasonFor(sent, names))
 		}
 		if weakest != nil {
-			out[eps[i].Fingerprint] = weakest
+			out[eps[i].Fingerprint] = weakest //nolint:gosec // i is an index of eps
 		}
 	}
 	return out, nil

@@ -162,7 +162,7 @@ func parseTime(s string) time.Time {
 	return t
 }
 
-func (o *object) addFact(v view, name, value, reason string, since time.Time, message string) *fact {
+func (o *object) addFact(v view, name, value, reason string, since time.Time, message string) *fact { //nolint:revive // one for each field
 	o.facts = append(o.facts, fact{
 		view: v, name: internWord(name), value: internWord(value), reason: internWord(reason), since: since, message: text.Shorten(message, maxMessage),
 	})

@@ -138,8 +138,9 @@ func (w lineWriter) addRow(a *rangeread.Answer, streams map[string]int, row []ra
 
 // parseStream parses the labels of a stream, such as {app="a",pod="p"}, which are sorted by name.
 func parseStream(text []byte) (labels []rangeread.Pair, ok bool) {
-	rest, ok := strings.CutPrefix(string(text), "{")
-	if rest, ok = strings.CutSuffix(rest, "}"); !ok {
+	rest, opens := strings.CutPrefix(string(text), "{")
+	rest, closes := strings.CutSuffix(rest, "}")
+	if !opens || !closes {
 		return nil, false
 	}
 	for rest != "" {

@@ -4,6 +4,7 @@ package victorialogs
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -120,7 +121,7 @@ func (r *reader) kill(t *testing.T) {
 
 // disturb writes lines for every tenant while connections are cut, VictoriaLogs restarts and is killed, and the
 // readers are killed.
-func disturb(t *testing.T, l *servers.Server, px *lokilab.Proxy, readers []*reader, tenants []string, length time.Duration) (retries int) {
+func disturb(t *testing.T, l *servers.Server, px *lokilab.Proxy, readers []*reader, tenants []string, length time.Duration) (retries int) { //nolint:revive // the parts of one scene
 	t.Helper()
 	began := time.Now()
 	var mu sync.Mutex
@@ -326,3 +327,18 @@ func TestE2ELimits(t *testing.T) {
 	require.Positive(t, s.Status().Errors["range"])
 	require.Positive(t, s.Status().Errors["query_length"])
 }
+
+// run runs a source until stop is called.
+func run(t testing.TB, s *Source, p *linesink.Sink) (stop func()) {
+	t.Helper()
+	s.Info().UseRules(p.Set)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- s.Run(ctx, p) }()
+	return func() {
+		cancel()
+		require.NoError(t, <-done)
+	}
+}
+
+var pack = linesink.Pack

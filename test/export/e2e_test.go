@@ -249,7 +249,7 @@ func (c *comparison) compare(name string, set *rules.Set) {
 	t := c.t
 	t.Helper()
 	before := *c
-	queries := exported(export.ExportLoki(set, export.Options{}))
+	queries := exported(export.LokiRules(set, export.Options{}))
 	for _, r := range set.Rules {
 		q, ok := queries[r.Alert]
 		if !ok || r.For > 0 {
@@ -316,7 +316,7 @@ func parse(t *testing.T, text string) map[string]string {
 func TestRulerEqualsRules(t *testing.T) {
 	set := shipped(t)
 	// Hundreds of queries: Loki on two cores does not evaluate them every second.
-	res := export.ExportLoki(set, export.Options{Interval: 20 * time.Second, Keep: func(r *rules.Rule) bool { return r.For == 0 }})
+	res := export.LokiRules(set, export.Options{Interval: 20 * time.Second, Keep: func(r *rules.Rule) bool { return r.For == 0 }})
 	dir := filepath.Join(t.TempDir(), "rules")
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, servers.NoTenant), 0o755))
 	var file bytes.Buffer

@@ -95,7 +95,6 @@ func hostilePacks(namespace, other string) map[string][2]string {
 type tenantLab struct {
 	*lab
 	api    *kubelab.Lab
-	mu     sync.Mutex
 	logs   []*os.File
 	closed chan struct{}
 }

@@ -275,14 +275,14 @@ func duration(word string) bool {
 	return true
 }
 
-// appendMasked appends a text with placeholders and with single spaces between its words. A run
-// of equal placeholders, as in tables and lists, becomes one.
-func appendMasked(dst []byte, buf *[]span, text string) []byte {
+// maskText returns a text with placeholders and with single spaces between its words. buf holds memory for reuse.
+func maskText(buf *[]span, text string) []byte {
 	*buf = spans((*buf)[:0], text)
-	return appendSpans(dst, *buf, text)
+	return appendSpans(nil, *buf, text)
 }
 
-// appendSpans is appendMasked for a text that is already divided into spans.
+// appendSpans appends a text that is divided into spans, with placeholders and with single spaces between its words. A run
+// of equal placeholders, as in tables and lists, becomes one.
 func appendSpans(dst []byte, all []span, text string) []byte {
 	last, token := len(dst), len(dst) // start of the previous token, start of the current token
 	end := func() {

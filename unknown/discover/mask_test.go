@@ -10,7 +10,7 @@ func TestMask(t *testing.T) {
 	var buf []span
 	f := func(text, want string) {
 		t.Helper()
-		require.Equal(t, want, string(appendMasked(nil, &buf, text)))
+		require.Equal(t, want, string(maskText(&buf, text)))
 	}
 	f("", "")
 	f("  two   words ", "two words")

@@ -90,7 +90,7 @@ func waitsFor(r parsedLine) bool {
 	var j judgement
 	// If a wait timed out, the program no longer waits.
 	text := strings.ReplaceAll(r.Message+" "+r.Error, "timed out waiting for", "timed out")
-	j.judge(appendMasked(nil, &buf, text))
+	j.judge(maskText(&buf, text))
 	return j.patience&(waits|retries) != 0 && j.weight < severe && r.Level < levelFatal
 }
 

@@ -139,7 +139,7 @@ func continuation(line string) bool {
 	switch {
 	case strings.HasPrefix(line, "[signal "):
 		return true // the line is part of a panic
-	case strings.IndexAny(line, " \t") < 0 && line != "" && line[0] != '{':
+	case !strings.ContainsAny(line, " \t") && line != "" && line[0] != '{':
 		return true // a single word carries no message; most are functions in a stack trace
 	case strings.HasPrefix(line, "goroutine ") && strings.Contains(line, "["), strings.HasPrefix(line, "created by "):
 		return true

@@ -410,14 +410,15 @@ func (o *listing) add(d *Decoder, line []byte, f *facts, _ []byte) bool {
 	switch {
 	case head != nil:
 		o.out(d)
-		if !o.resource {
+		switch {
+		case !o.resource:
 			o.facts = f.clone()
 			if len(head[1]) > 0 {
 				o.facts.stamp, o.facts.rank = bytes.Clone(head[1]), 200
 			}
-		} else if head[1] != nil {
+		case head[1] != nil:
 			o.fields, o.shared = nil, -1
-		} else if head[2] != nil && o.shared < 0 {
+		case head[2] != nil && o.shared < 0:
 			o.shared = len(o.fields)
 		}
 		return true

@@ -3,6 +3,7 @@ package envelope
 import (
 	"bytes"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -172,7 +173,7 @@ func isLiteral(b []byte) bool {
 	case c == '-' || '0' <= c && c <= '9':
 		return len(bytes.Trim(b, "+-.0123456789eE")) == 0
 	default:
-		return strings.HasPrefix("true", string(b)) || strings.HasPrefix("false", string(b)) || strings.HasPrefix("null", string(b))
+		return slices.ContainsFunc([]string{"true", "false", "null"}, func(word string) bool { return strings.HasPrefix(word, string(b)) })
 	}
 }
 

@@ -447,11 +447,11 @@ func (r *records) attributes(val []byte, esc bool, f *facts) {
 // labelSet reads {a="b", c="d"} or {a:b, c:d}, and returns its length.
 func (r *records) labelSet(b []byte, f *facts) int {
 	for i := 1; i < len(b); {
-		switch {
-		case b[i] == ' ' || b[i] == ',':
+		switch b[i] {
+		case ' ', ',':
 			i++
 			continue
-		case b[i] == '}' || b[i] == ']':
+		case '}', ']':
 			return i + 1
 		}
 		k := bytes.IndexAny(b[i:], "=:} ")

@@ -351,10 +351,10 @@ func (q *Quotes) readPairs(start int) {
 			at := r.i + 1
 			_, kind, _ := r.readValue()
 			field, voice = key, VoiceOf(key)
-			switch {
-			case kind == blockValue:
+			switch kind {
+			case blockValue:
 				q.addSpan(at, r.i, Quotation, field)
-			case kind == bareValue:
+			case bareValue:
 				q.addSpan(from, at, voice&Error, field)
 				if bare = at; isHeaderKey(key) {
 					q.noteValue(at, at, r.i, voice, field, false)
@@ -472,7 +472,7 @@ func VoiceOf(key []byte) Voice {
 
 // noteValue records the value i:end of a field whose key begins at start. The quotes of a quoted value belong to its
 // span.
-func (q *Quotes) noteValue(start, i, end int, voice Voice, field []byte, quoted bool) {
+func (q *Quotes) noteValue(start, i, end int, voice Voice, field []byte, quoted bool) { //nolint:revive // positions and what is known of the field
 	if voice == Quotation {
 		q.addSpan(i, end, Quotation, field)
 		return

@@ -23,6 +23,7 @@ const searchSize = 64 << 10
 // Sum is a shortened SHA-256. Saved state contains the sum, in hex, and not the bytes, because they may hold secrets.
 type Sum [12]byte
 
+// SumOf returns the sum of b.
 func SumOf(b []byte) (s Sum) {
 	h := sha256.Sum256(b)
 	copy(s[:], h[:])
@@ -48,6 +49,7 @@ type ID struct {
 	FirstLineTime int64 `json:"t,omitempty"` // time of the first line in Unix nanoseconds; zero if unknown
 }
 
+// IDOf returns the identity of a file that begins with head.
 func IDOf(head []byte) ID { return ID{N: len(head), Sum: SumOf(head), FirstLineTime: FirstTime(head)} }
 
 // Is reports whether the identified file starts with this head.

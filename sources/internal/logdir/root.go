@@ -112,6 +112,7 @@ func (r *Root) InjectFault(op, rel string) error {
 // because it follows links on the way, and another tree may have been mounted at the path.
 func (r *Root) Lstat(rel string) (fs.FileInfo, error) { return os.Lstat(r.Abs(rel)) }
 
+// Abs returns the absolute path of rel, which is relative to the root.
 func (r *Root) Abs(rel string) string { return filepath.Join(r.Path, rel) }
 
 // openAny opens a file or directory below the root. ok decides whether a file with its mode may be opened.

@@ -665,7 +665,7 @@ func (c *follower) placeStart(ms []member) error {
 	// Continue to read the rotated file before cur.
 	i, err = c.findMember(ms, *saved.RotatedPoint)
 	if err != nil || i < 0 || ms[i].order.GZ || ms[i].name == c.cur.name {
-		return nil
+		return nil //nolint:nilerr // without the rotated file, the lines from cur on are read
 	}
 	if f, err := c.openMember(ms[i], saved.RotatedPoint.Offset); err == nil {
 		c.old, c.oldUntil = f, c.now.Add(linger)
