@@ -97,14 +97,15 @@ func (d *victim) silent(files []string) (out []string, live int) {
 		said := false
 		for _, g := range all {
 			switch {
-			case g.File == file:
+			case g.File != file:
+			case g.Broken == "":
 				live++
 				said = len(g.Rules) > 0
 				for _, r := range g.Rules {
 					given := metrics[fmt.Sprintf(`crowsnest_rule_inactive{reason="given_up",rule=%q}`, r.Name)] > 0
 					said = said && r.Health != "" && given == (r.GivenUp != "")
 				}
-			case strings.Contains(g.Broken, file):
+			default:
 				said = metrics[fmt.Sprintf("crowsnest_pack_broken{pack=%q}", g.Name)] > 0
 			}
 		}
