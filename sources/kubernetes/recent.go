@@ -158,7 +158,7 @@ func (s *seenLines) UnmarshalText(text []byte) error {
 	*s = nil
 	b, err := base64.StdEncoding.AppendDecode(nil, text)
 	if err != nil || len(b)%seenBytes != 0 || len(b) > seenBytes*maxSaved {
-		return nil //nolint:nilerr // see above
+		return nil //nolint:nilerr // damaged text yields no lines
 	}
 	for ; len(b) > 0; b = b[seenBytes:] {
 		*s = append(*s, seenLine{at: int64(binary.LittleEndian.Uint64(b)), hash: binary.LittleEndian.Uint32(b[8:])})

@@ -234,7 +234,7 @@ func (r *eventReader) Changed(in json.RawMessage) error {
 	e, err := readEvent(in)
 	if err != nil {
 		s.withLock(func() { s.countLost(reasonUnreadable, err.Error()) })
-		return nil //nolint:nilerr // see above
+		return nil //nolint:nilerr // the Event is counted as lost and skipped
 	}
 	s.mu.Lock()
 	read := r.listing && e.version() > 0 && e.version() <= kube.VersionNumber(r.position.Version)

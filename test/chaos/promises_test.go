@@ -12,8 +12,8 @@ const (
 	promisedReloads = 1000
 
 	promisedReport = time.Minute // from the loss of a line to the alert about it
-	promisedMiB    = 128.0       // of memory
-	promisedAgain  = time.Second // of lines that are read again after a kill
+	promisedMiB    = 128.0       // largest peak of memory
+	promisedAgain  = time.Second // longest time whose lines are read again after a kill
 	promisedLife   = 300 * time.Millisecond
 
 	promisedP50    = 300 * time.Millisecond // from a line to the accepted alert
