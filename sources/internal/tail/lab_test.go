@@ -49,11 +49,13 @@ type pipe struct {
 	longest   int
 }
 
-// program matches every line that contains "seq=" or "text". Its prefilter is costly.
+// program matches every line that contains "seq=" or "text", also within quotes. Its prefilter is costly.
 var program = sync.OnceValues(func() (*matcher.Program, error) {
 	return matcher.Compile(&rules.Set{Rules: []*rules.Rule{{
 		Alert: "All", Mode: rules.ModeOn, Count: 1,
-		Steps: []rules.Step{{Matcher: rules.Matcher{Any: []rules.Matcher{{Contains: []string{"seq="}}, {Contains: []string{"text"}}}}}},
+		Steps: []rules.Step{{Matcher: rules.Matcher{Any: []rules.Matcher{
+			{Contains: []string{"seq="}, In: rules.InAnywhere}, {Contains: []string{"text"}, In: rules.InAnywhere},
+		}}}},
 	}}})
 })
 
