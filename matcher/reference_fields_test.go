@@ -71,12 +71,12 @@ func refText(s string) map[string]string {
 			i++
 			return
 		case strings.HasPrefix(s[i:], "<\n"):
-			block, _, found := strings.Cut(s[i+2:], "\n >")
-			i += 2 + len(block)
+			block, _, found := strings.Cut(s[i+1:], "\n >")
+			i += 1 + len(block)
 			if found {
 				i += 3
 			}
-			out[key] = strings.TrimPrefix(strings.ReplaceAll("\n"+block, "\n\t", "\n"), "\n")
+			out[key] = strings.TrimPrefix(strings.ReplaceAll(block, "\n\t", "\n"), "\n")
 			return
 		}
 		v := until(" \t\r\n")
@@ -112,11 +112,10 @@ func refText(s string) map[string]string {
 		word := s[start:i]
 		if strings.HasPrefix(s[i:], "=") {
 			value(word)
-		}
-		message = word != "" && i == start+len(word) && regexp.MustCompile(`.:\d+\]$`).MatchString(word)
-		if strings.Contains(s[start:i], "=") {
 			message = false
+			continue
 		}
+		message = regexp.MustCompile(`.:\d+\]$`).MatchString(word)
 	}
 }
 

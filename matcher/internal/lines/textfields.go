@@ -67,6 +67,8 @@ func (f *textFields) read(line []byte) {
 		}
 		if r.currentByte() == '=' {
 			r.readValue() // skips a value that has no key
+			message = false
+			continue
 		}
 		message = endsHeader(r.b[start:r.i])
 	}
