@@ -52,13 +52,13 @@ func (c *Complaint) Fatal() bool { return c.Level == levelFatal }
 // ComplaintReader judges single lines by the same criteria as Finder. The zero value is ready.
 // It is not safe for concurrent use.
 type ComplaintReader struct {
-	lines  lineReader
-	masked []byte
-	spans  []span
-	zeros  bool       // whether r.masked contains zeros, which key masks too
-	raw    string     // last line that was read
-	first  string     // first line of raw, if the error is in the other lines
-	read   parsedLine // parsed form of raw, not truncated
+	lines   lineReader
+	message spannedText // message that was masked last
+	err     spannedText // error that was masked last
+	masked  []byte      // message and err with placeholders
+	raw     string      // last line that was read
+	first   string      // first line of raw, if the error is in the other lines
+	read    parsedLine  // parsed form of raw, not truncated
 }
 
 // maxComplaint bounds the part of a line that is read, in bytes.
@@ -94,8 +94,7 @@ func (r *ComplaintReader) judge(line string) (c Complaint, ok bool) {
 	if crash {
 		r.read.Level = levelFatal
 	}
-	message, err := r.texts()
-	r.mask(message, err)
+	r.mask()
 	var j judgement
 	j.judge(r.masked) // the masked text still contains zeros, so that "0 errors" is no complaint
 	c.Level, c.Words, c.Named = r.read.Level, int(j.weight), r.read.Named
@@ -104,7 +103,7 @@ func (r *ComplaintReader) judge(line string) (c Complaint, ok bool) {
 	if c.Level < levelWarning && j.weight == 0 && !c.Waits {
 		return c, false
 	}
-	c.Key = r.key(message, err)
+	c.Key = r.key()
 	return c, true
 }
 
@@ -112,9 +111,9 @@ func (r *ComplaintReader) judge(line string) (c Complaint, ok bool) {
 // judge. left means that the line only says that a client disconnected, which is not a
 // failure.
 func (r *ComplaintReader) judgeEnd(c *Complaint) (left bool) {
-	message, err := r.texts()
-	c.Ends = c.Level == levelFatal || ends(message) || ends(err)
-	return !c.Ends && clientLeft(firstLine(r.read.Message, len(r.read.Message)), r.read.Error)
+	message, err := strings.ToLower(firstLine(r.read.Message, len(r.read.Message))), strings.ToLower(r.read.Error)
+	c.Ends = c.Level == levelFatal || ends(message[:min(len(message), maxMessage)]) || ends(firstLine(err, maxError))
+	return !c.Ends && clientLeft(message, err)
 }
 
 // describe sets the texts and the key of c. c must be the last result of judge.
@@ -124,9 +123,8 @@ func (r *ComplaintReader) describe(c *Complaint, red *redact.Redactor) {
 		if r.read, r.first = r.parse(string(c.Line)); r.read.Message == "" {
 			r.read.Message = r.first
 		}
-		message, err := r.texts()
-		r.mask(message, err)
-		c.Key = r.key(message, err)
+		r.mask()
+		c.Key = r.key()
 	}
 	if c.Object = red.Part(raw, c.Line, r.object(r.first)); c.Object == "" {
 		c.FirstName = red.Part(raw, c.Line, r.thing())
@@ -135,10 +133,6 @@ func (r *ComplaintReader) describe(c *Complaint, red *redact.Redactor) {
 
 func (r *ComplaintReader) objectHash() uint64 {
 	return xxhash.Sum64String(r.read.Message + "\xff" + r.read.Error + "\xff" + r.object(r.first))
-}
-
-func (r *ComplaintReader) texts() (message, err string) {
-	return firstLine(r.read.Message, maxMessage), firstLine(r.read.Error, maxError)
 }
 
 // parse parses a line or a record, without truncation. If the error is in the
@@ -158,41 +152,30 @@ func (r *ComplaintReader) parse(line string) (parsedLine, string) {
 	return p, line
 }
 
-// mask writes the message and its error to r.masked. Placeholders replace the parts that vary.
-func (r *ComplaintReader) mask(message, err string) {
-	r.zeros = false
-	r.masked = r.append(message, err, false)
+// mask writes the message and the error of the last line, truncated, to r.masked. Placeholders
+// replace the parts that vary.
+func (r *ComplaintReader) mask() {
+	r.message.split(firstLine(r.read.Message, maxMessage))
+	r.err.split(firstLine(r.read.Error, maxError))
+	r.join()
+}
+
+// join writes the masked texts to r.masked.
+func (r *ComplaintReader) join() {
+	r.masked = appendSpans(r.masked[:0], &r.message)
+	if r.err.text != "" {
+		r.masked = appendSpans(append(r.masked, " "+errorSeparator+" "...), &r.err)
+	}
 }
 
 // key returns the hash of the masked texts. It also masks zeros, so that "failure 0" and
 // "failure 12" have one pattern.
-func (r *ComplaintReader) key(message, err string) uint64 {
-	if r.zeros {
-		r.masked = r.append(message, err, true)
+func (r *ComplaintReader) key() uint64 {
+	inMessage, inError := r.message.maskZeros(), r.err.maskZeros()
+	if inMessage || inError {
+		r.join()
 	}
 	return xxhash.Sum64(r.masked)
-}
-
-func (r *ComplaintReader) append(message, err string, zeros bool) []byte {
-	out := r.masked[:0]
-	for i, part := range []string{message, err} {
-		if part == "" {
-			continue
-		}
-		if i > 0 {
-			out = append(out, " "+errorSeparator+" "...)
-		}
-		r.spans = spans(r.spans[:0], part)
-		for k := range r.spans {
-			if s := &r.spans[k]; s.mask == "" && part[s.start:s.end] == zero {
-				if r.zeros = true; zeros {
-					s.mask = maskNumber
-				}
-			}
-		}
-		out = appendSpans(out, r.spans, part)
-	}
-	return out
 }
 
 // Template returns the message of the last line with placeholders, and its error with
@@ -203,8 +186,10 @@ func (r *ComplaintReader) Template(red *redact.Redactor) (message, err redact.Te
 	message = message.Map(func(s string) string { return text.TruncateMiddle(firstLine(s, len(s)), maxMessage) })
 	err = err.Map(func(s string) string { return text.TruncateMiddle(EventText(strings.TrimSpace(s)), maxError) })
 	mask := func(s string) string {
-		r.masked = r.append(s, "", true)
-		return strings.TrimSpace(string(r.masked))
+		var masked spannedText
+		masked.split(s)
+		masked.maskZeros()
+		return strings.TrimSpace(string(appendSpans(nil, &masked)))
 	}
 	return message.Map(mask), err.Map(mask)
 }
@@ -229,13 +214,11 @@ func (r *ComplaintReader) object(line string) string {
 	if name != "" {
 		return name
 	}
-	message, err := r.texts()
-	for _, part := range []string{message, err} {
-		r.spans = spans(r.spans[:0], part)
-		for i, s := range r.spans {
-			quoted := s.mask == maskName && i > 0 && strings.IndexByte("\"'`", part[r.spans[i-1].start]) >= 0
+	for _, part := range []*spannedText{&r.message, &r.err} {
+		for i, s := range part.spans {
+			quoted := s.mask == maskName && i > 0 && strings.IndexByte("\"'`", part.text[part.spans[i-1].start]) >= 0
 			if s.mask == maskObject || quoted {
-				return part[s.start:s.end]
+				return part.text[s.start:s.end]
 			}
 		}
 	}
@@ -245,11 +228,9 @@ func (r *ComplaintReader) object(line string) string {
 // thing returns the first name or path of the last line, or the first identifier that
 // begins with a word, such as pvc-7c1f.
 func (r *ComplaintReader) thing() string {
-	message, err := r.texts()
-	for _, part := range []string{message, err} {
-		r.spans = spans(r.spans[:0], part)
-		for _, s := range r.spans {
-			word := part[s.start:s.end]
+	for _, part := range []*spannedText{&r.message, &r.err} {
+		for _, s := range part.spans {
+			word := part.text[s.start:s.end]
 			k := strings.IndexByte(word, '-')
 			named := s.mask == maskID && k > 1 && strings.ContainsAny(strings.ToLower(word[:k]), "ghijklmnopqrstuvwxyz")
 			if s.mask == maskName || s.mask == maskPath && !strings.Contains(word, ".go:") || named {

@@ -38,10 +38,9 @@ func TestLines(t *testing.T) {
 		var r lineReader
 		reading := r.readLine(line)
 		fmt.Fprintf(&got, "# %s\nlevel    %s\nmessage  %s\n", names[i], reading.Level, reading.Message)
-		var spans []span
-		fmt.Fprintf(&got, "template %s\n", maskText(&spans, reading.Message))
+		fmt.Fprintf(&got, "template %s\n", maskText(reading.Message))
 		if reading.Error != "" {
-			fmt.Fprintf(&got, "error    %s\n         %s\n", reading.Error, maskText(&spans, reading.Error))
+			fmt.Fprintf(&got, "error    %s\n         %s\n", reading.Error, maskText(reading.Error))
 		}
 		proposals := Propose(line)
 		require.NotEmpty(t, proposals, line)

@@ -29,6 +29,25 @@ type span struct {
 	mask       string // placeholder; empty if the part is fixed
 }
 
+// spannedText is a text that is divided into spans.
+type spannedText struct {
+	text  string
+	spans []span
+}
+
+// split divides a text into spans. It reuses the memory of the previous spans.
+func (t *spannedText) split(text string) { t.text, t.spans = text, spans(t.spans[:0], text) }
+
+// maskZeros masks zeros, which spans keeps. It reports whether the text has one.
+func (t *spannedText) maskZeros() (has bool) {
+	for i := range t.spans {
+		if s := &t.spans[i]; s.mask == "" && t.text[s.start:s.end] == zero {
+			s.mask, has = maskNumber, true
+		}
+	}
+	return has
+}
+
 // kindIs precedes the kind in the Kubernetes notation for group, version and kind, which is
 // "apps/v1, Kind=Deployment".
 const kindIs = ", Kind="
@@ -111,7 +130,7 @@ func wordEnd(text string, i int) int {
 			k++
 			continue
 		}
-		if c <= ' ' || strings.IndexByte("\"'`(){}[]<>,;=|\\", c) >= 0 {
+		if separatesWords(c) {
 			break
 		}
 		k++
@@ -120,6 +139,14 @@ func wordEnd(text string, i int) int {
 		k--
 	}
 	return k
+}
+
+func separatesWords(c byte) bool {
+	switch c {
+	case '"', '\'', '`', '(', ')', '{', '}', '[', ']', '<', '>', ',', ';', '=', '|', '\\':
+		return true
+	}
+	return c <= ' '
 }
 
 // appendWord appends the spans of a word. A word such as "key:value" has three.
@@ -275,15 +302,16 @@ func duration(word string) bool {
 	return true
 }
 
-// maskText returns a text with placeholders and with single spaces between its words. buf holds memory for reuse.
-func maskText(buf *[]span, text string) []byte {
-	*buf = spans((*buf)[:0], text)
-	return appendSpans(nil, *buf, text)
+// maskText returns a text with placeholders and with single spaces between its words.
+func maskText(text string) []byte {
+	var t spannedText
+	t.split(text)
+	return appendSpans(nil, &t)
 }
 
-// appendSpans appends a text that is divided into spans, with placeholders and with single spaces between its words. A run
+// appendSpans appends a text with placeholders and with single spaces between its words. A run
 // of equal placeholders, as in tables and lists, becomes one.
-func appendSpans(dst []byte, all []span, text string) []byte {
+func appendSpans(dst []byte, t *spannedText) []byte {
 	last, token := len(dst), len(dst) // start of the previous token, start of the current token
 	end := func() {
 		switch {
@@ -297,15 +325,15 @@ func appendSpans(dst []byte, all []span, text string) []byte {
 		dst = append(dst, ' ')
 		token = len(dst)
 	}
-	for _, s := range all {
+	for _, s := range t.spans {
 		switch {
 		case s.mask != "":
 			dst = append(dst, s.mask...)
-		case s.end == s.start+1 && text[s.start] <= ' ':
+		case s.end == s.start+1 && t.text[s.start] <= ' ':
 			end()
-		case s.end == s.start+1 && text[s.start] == '\\': // omit backslashes before nested quotes
+		case s.end == s.start+1 && t.text[s.start] == '\\': // omit backslashes before nested quotes
 		default:
-			dst = append(dst, text[s.start:s.end]...)
+			dst = append(dst, t.text[s.start:s.end]...)
 		}
 	}
 	end()
@@ -316,6 +344,9 @@ func bare(token []byte) []byte { return bytes.TrimRight(token, ",;") }
 
 // isMask reports whether a token consists only of a placeholder and punctuation.
 func isMask(token []byte) bool {
+	if bytes.IndexByte(token, '<') < 0 {
+		return false
+	}
 	t := bytes.Trim(token, ",;:.()[]{}\"'`")
 	return len(t) > 2 && t[0] == '<' && bytes.IndexByte(t, '>') == len(t)-1
 }

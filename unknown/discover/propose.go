@@ -86,11 +86,10 @@ func propose(line, template string) []Proposal {
 
 // waitsFor reports whether a line only says that something takes time.
 func waitsFor(r parsedLine) bool {
-	var buf []span
 	var j judgement
 	// If a wait timed out, the program no longer waits.
 	text := strings.ReplaceAll(r.Message+" "+r.Error, "timed out waiting for", "timed out")
-	j.judge(maskText(&buf, text))
+	j.judge(maskText(text))
 	return j.patience&(waits|retries) != 0 && j.weight < severe && r.Level < levelFatal
 }
 

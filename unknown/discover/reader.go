@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"bytes"
 	"strings"
 
 	"crowsnest/internal/lazyre"
@@ -34,6 +35,7 @@ type lineReader struct {
 	uncut  bool
 	fields matcher.FieldReader
 	line   []byte
+	quoted []byte // reused buffer of whole
 }
 
 // messageKeys, errorKeys and levelKeys are the names that loggers give the message, the error
@@ -99,7 +101,12 @@ func (r *lineReader) parse(line, whole string) parsedLine {
 }
 
 func (r *lineReader) reset(line string) {
-	r.line = append(r.line[:0], line...)
+	r.resetParts("", line)
+}
+
+// resetParts sets the line to read to two texts, one after the other.
+func (r *lineReader) resetParts(start, end string) {
+	r.line = append(append(r.line[:0], start...), end...)
 	r.fields.Reset(r.line)
 }
 
@@ -152,7 +159,7 @@ func (r *lineReader) error(out *parsedLine) {
 		if !ok || len(v) == 0 || string(v) == out.Message || string(v) == "<nil>" || string(v) == "nil" {
 			continue
 		}
-		out.Error, out.Named = r.whole(string(v)), i < namedKeys
+		out.Error, out.Named = r.whole(v), i < namedKeys
 		break
 	}
 	if word, _, more := strings.Cut(out.Message, " "); !more && out.Error != "" && len(word) <= len(eventWarning) {
@@ -168,22 +175,23 @@ func (r *lineReader) error(out *parsedLine) {
 
 // whole returns the full value of a field that contains unescaped quotes, as in err="node "a"
 // not found". A line loses its escapes if it passes through a shell.
-func (r *lineReader) whole(value string) string {
-	line := string(r.line)
-	k := strings.Index(line, `="`+value+`"`)
+func (r *lineReader) whole(value []byte) string {
+	r.quoted = append(append(append(r.quoted[:0], `="`...), value...), '"')
+	k := bytes.Index(r.line, r.quoted)
 	if k < 0 {
-		return value
+		return string(value)
 	}
-	rest := line[k+2:]
-	if len(rest) <= len(value)+1 || rest[len(value)+1] == ' ' || rest[len(value)+1] == ',' {
-		return value
+	n := k + len(r.quoted) // offset after the closing quote
+	if n == len(r.line) || r.line[n] == ' ' || r.line[n] == ',' {
+		return string(value)
 	}
+	rest := string(r.line[k+2:])
 	for end := len(value) + 1; end < len(rest); end++ {
 		if rest[end] == '"' && (end == len(rest)-1 || startsField(rest[end+1:])) {
 			return rest[:end]
 		}
 	}
-	return value
+	return string(value)
 }
 
 // startsField reports whether a text starts with another field, such as ` name="`.
@@ -291,7 +299,7 @@ func (r *lineReader) klog(line string, h header) parsedLine {
 	if k := strings.Index(rest, "\t{\""); k > 0 && rest[len(rest)-1] == '}' {
 		rest = rest[:k] // the fields after it belong to the program that relayed this line
 	}
-	r.reset("x.go:1] " + rest)
+	r.resetParts("x.go:1] ", rest)
 	msg, ok := r.lookup(messageKeys[:1])
 	if !ok {
 		out.Message = rest

@@ -72,8 +72,8 @@ var endings = []string{
 	"panic: ", "observed a panic",
 }
 
+// ends reports whether a text in lower case says that the program ends.
 func ends(text string) bool {
-	text = strings.ToLower(text)
 	return containsAny(text, endings) && !containsAny(text, aborted)
 }
 
@@ -98,9 +98,9 @@ var (
 )
 
 // clientLeft reports whether a complaint only says that a client ended its request or its
-// connection, which is not a failure of the program.
+// connection, which is not a failure of the program. Both texts are in lower case.
 func clientLeft(message, err string) bool {
-	whole := strings.ToLower(message + "\n" + err)
+	whole := message + "\n" + err
 	if containsAny(whole, aborted) {
 		return true
 	}
