@@ -53,8 +53,8 @@ func (r *Redactor) String(s string) (out string) {
 	return r.hide(s)
 }
 
-// hide implements String for a text that is not too long. It decodes repeatedly, because decoded text may contain
-// further encodings.
+// hide implements String for a text that is not too long. It repeats its work, because decoded text may contain further
+// encodings, and because a hidden secret may show that the word after a control character is one, too.
 func (r *Redactor) hide(s string) string {
 	for range 8 {
 		// Colours, invisible characters, escapes and HTML entities could separate a key from its value or split a
@@ -68,7 +68,9 @@ func (r *Redactor) hide(s string) string {
 			hidden = r.settle(c)
 		}
 		if hidden == c {
-			return r.settle(s)
+			if hidden = r.settle(s); hidden == s || c == s {
+				return hidden
+			}
 		}
 		s = hidden
 	}
