@@ -75,10 +75,19 @@ type Config struct {
 	// Redactor hides the secrets in every key, capture and line before the engine returns them.
 	// Nil redacts nothing.
 	Redactor *redact.Redactor
+	// Cleaner has the same redactor and its results. Engines that take the same hits in one goroutine can share it. Nil
+	// means that the engine has its own.
+	Cleaner *Cleaner
 	// Unlabelled lets a clear or unless line without a value for a name in `same` apply to the keys that lack the value
 	// too. It is for files without stated labels. In a cluster such a line applies to no key.
 	Unlabelled bool
 }
+
+// Cleaner hides the secrets in captured values, and caches the results. It is not safe for concurrent use.
+type Cleaner = intake.Cleaner
+
+// NewCleaner returns a Cleaner for this redactor, which may be nil.
+func NewCleaner(r *redact.Redactor) *Cleaner { return intake.NewCleaner(r) }
 
 func (c Config) withDefaults() Config {
 	c.MaxActive = cmp.Or(max(c.MaxActive, 0), 1000)
@@ -150,7 +159,10 @@ func New(cfg Config) *Engine {
 	e.limits, e.seen = newLimits(cfg, e.isInfrastructure), quota.NewFingerprintSet(cfg.Fingerprints, e.isInfrastructure)
 	e.journal = newJournal(e.isInfrastructure)
 	e.renderer.Redactor = cfg.Redactor
-	e.in, e.safeDue = intake.New(cfg.Identity, cfg.Redactor, &e.renderer), e.computeDeadline
+	if cfg.Cleaner == nil {
+		cfg.Cleaner = NewCleaner(cfg.Redactor)
+	}
+	e.in, e.safeDue = intake.New(cfg.Identity, cfg.Cleaner, &e.renderer), e.computeDeadline
 	return e
 }
 

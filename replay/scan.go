@@ -269,7 +269,7 @@ func newScanner(target Target, opt ScanOptions, reads func(rules.Selector) bool)
 		opened: map[string]int{}, notifications: map[string]int{}, fired: map[string]int{},
 	}
 	cfg := episodes.Config{
-		Redactor: opt.Redactor, Unlabelled: opt.Lenient, Identity: scanIdentity,
+		Redactor: opt.Redactor, Cleaner: episodes.NewCleaner(opt.Redactor), Unlabelled: opt.Lenient, Identity: scanIdentity,
 		UpdateEvery: math.MaxInt64, // no updates, because refreshFiring updates the alerts at the end
 	}
 	if opt.Findings {

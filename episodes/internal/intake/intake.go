@@ -41,11 +41,16 @@ type Intake struct {
 	ClockShift int64
 	Key        []byte // key made of the identity and the values of `by`
 
-	redactor  *redact.Redactor
+	cleaner   *Cleaner
 	origins   origins
-	cleaned   *simplelru.LRU[cleanKey, redact.Text]
 	keyValues []redact.Text // values of `by`
 	values    []redact.Text // values of all hits until End, concatenated
+}
+
+// Cleaner hides the secrets in captured values, and caches the results.
+type Cleaner struct {
+	redactor *redact.Redactor
+	cleaned  *simplelru.LRU[cleanKey, redact.Text]
 }
 
 type cleanKey struct {
@@ -54,13 +59,14 @@ type cleanKey struct {
 	value string
 }
 
-// New returns an intake for streams with these identity labels. redactor finds the secrets that are replaced. A nil
-// redactor finds none.
-func New(identity []string, redactor *redact.Redactor, r *render.Renderer) Intake {
-	return Intake{
-		Copier:   window.Copier{Max: render.MaxLine, Sample: r.RedactLine},
-		redactor: redactor, origins: newOrigins(identity), cleaned: quota.NewLRU[cleanKey, redact.Text](maxClean),
-	}
+// NewCleaner returns a Cleaner that replaces the secrets that redactor finds. A nil redactor finds none.
+func NewCleaner(redactor *redact.Redactor) *Cleaner {
+	return &Cleaner{redactor, quota.NewLRU[cleanKey, redact.Text](maxClean)}
+}
+
+// New returns an intake for streams with these identity labels.
+func New(identity []string, cleaner *Cleaner, r *render.Renderer) Intake {
+	return Intake{Copier: window.Copier{Max: render.MaxLine, Sample: r.RedactLine}, cleaner: cleaner, origins: newOrigins(identity)}
 }
 
 // DropReferences drops all references to the memory of the caller's hits.
@@ -125,7 +131,7 @@ func (b *Intake) CleanValues(m *Memory, h *matcher.Hit) []redact.Text {
 		if v != string(c) {
 			kept := false
 			if c = ""; v != "" && i < len(h.Rule.CapturedNames) {
-				c, kept = b.cleanValue(m.Seed, h, i, &line)
+				c, kept = b.cleaner.cleanValue(m.Seed, h, i, &line)
 			}
 			if m.rememberValue(i, ""); kept && string(c) == v {
 				m.rememberValue(i, c)
@@ -138,22 +144,22 @@ func (b *Intake) CleanValues(m *Memory, h *matcher.Hit) []redact.Text {
 
 // cleanValue returns one value, cleaned as in CleanValues. line is the redacted line, or empty if the line was not
 // redacted yet. kept reports whether the result is in memory that the caller does not own.
-func (b *Intake) cleanValue(rule uint64, h *matcher.Hit, i int, line *redact.Text) (c redact.Text, kept bool) {
+func (cl *Cleaner) cleanValue(rule uint64, h *matcher.Hit, i int, line *redact.Text) (c redact.Text, kept bool) {
 	v := h.Values[i]
-	if b.redactor == nil {
-		return text.Truncate(redact.Sanitise(b.redactor.Text(v)), render.MaxLine), false
+	if cl.redactor == nil {
+		return text.Truncate(redact.Sanitise(cl.redactor.Text(v)), render.MaxLine), false
 	}
 	if label := h.Labels[h.Rule.CapturedNames[i]]; v == label && redact.Sanitise(v) == v {
 		return redact.Label(label), true
 	}
 	key := cleanKey{rule, i, v}
-	if c, ok := b.cleaned.Get(key); ok {
+	if c, ok := cl.cleaned.Get(key); ok {
 		return c, true
 	}
 	if *line == "" {
-		*line = b.redactor.Text(h.Line)
+		*line = cl.redactor.Text(h.Line)
 	}
-	c = text.Truncate(redact.Sanitise(b.redactor.Part(h.Line, *line, v)), render.MaxLine)
+	c = text.Truncate(redact.Sanitise(cl.redactor.Part(h.Line, *line, v)), render.MaxLine)
 	if len(v) > render.MaxLine {
 		return c, false
 	}
@@ -161,7 +167,7 @@ func (b *Intake) cleanValue(rule uint64, h *matcher.Hit, i int, line *redact.Tex
 	if key.value = string(c); key.value != v {
 		key.value = strings.Clone(v)
 	}
-	b.cleaned.Add(key, c)
+	cl.cleaned.Add(key, c)
 	return c, true
 }
 

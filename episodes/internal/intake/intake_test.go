@@ -18,7 +18,7 @@ import (
 var redactor = redact.New([]*regexp.Regexp{regexp.MustCompile("password=[a-z0-9]+")})
 
 func newIntake(identity ...string) *Intake {
-	b := New(identity, redactor, &render.Renderer{Redactor: redactor})
+	b := New(identity, NewCleaner(redactor), &render.Renderer{Redactor: redactor})
 	return &b
 }
 
