@@ -41,14 +41,15 @@ type finder struct {
 
 // shownRule collects information about the lines that match a rule.
 type shownRule struct {
-	eager       *rules.Rule
+	eager       *rules.Rule // variant of the rule that opens an episode at the first line; nil if every failure of the rule is an alert
 	steps       uint64 // bit set of the steps of a sequence that lines matched
 	inputs      []int  // inputs with lines of the rule, at most maxInputs
 	lines       int64
 	sharedLines map[*rules.Rule]int64 // number of these lines that another rule also matches; the key is the other rule
 }
 
-func newFinder(target Target, cfg episodes.Config, timeless *timeless, reads func(rules.Selector) bool) *finder {
+// newFinder returns a finder. alerting states that the hits also go to an engine that raises alerts.
+func newFinder(target Target, cfg episodes.Config, timeless *timeless, reads func(rules.Selector) bool, alerting bool) *finder {
 	f := &finder{
 		timeless: timeless, rules: map[*rules.Rule]*shownRule{}, original: map[*rules.Rule]*rules.Rule{},
 		found: map[episodes.Fingerprint]episodes.Episode{}, alerted: map[episodes.Fingerprint]bool{}, alerts: map[*rules.Rule]bool{},
@@ -58,16 +59,24 @@ func newFinder(target Target, cfg episodes.Config, timeless *timeless, reads fun
 	set.Rules = nil
 	for _, r := range target.Set.Rules {
 		if r.Silent == 0 && r.Mode == rules.ModeOn {
-			s := &shownRule{eager: eagerRule(r)}
-			f.rules[r], f.original[s.eager] = s, r
-			set.Rules = append(set.Rules, s.eager)
+			s := new(shownRule)
+			if f.rules[r] = s; !alerting || !firesAtOnce(r) {
+				s.eager = eagerRule(r)
+				f.original[s.eager] = r
+				set.Rules = append(set.Rules, s.eager)
+			}
 		}
 	}
-	f.session = newSession(&set, target.Program, time.Time{}, cfg)
+	f.session = newIdleSession(&set, target.Program, time.Time{}, cfg)
 	f.session.reads = reads
 	f.session.notify = f.noteState
 	f.session.engine = f.session.newEngine()
 	return f
+}
+
+// firesAtOnce reports whether each line of r raises an alert, so that r has no failure without an alert.
+func firesAtOnce(r *rules.Rule) bool {
+	return !r.Sequence && r.Count == 1 && r.Distinct == "" && r.For == 0 && r.Clear == nil && r.Unless == nil
 }
 
 // eagerRule returns a variant of r that opens an episode at the first line that r or one of its steps matches. Only a
@@ -116,8 +125,10 @@ func (f *finder) takeLine(input int, hits []matcher.Hit) {
 			r.countLine(input, h.Rule, hits)
 			h.Part = 0
 		}
-		h.Rule = r.eager
-		f.hits = append(f.hits, h)
+		if r.eager != nil {
+			h.Rule = r.eager
+			f.hits = append(f.hits, h)
+		}
 	}
 }
 

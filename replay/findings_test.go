@@ -167,7 +167,7 @@ func TestFindingsAreBounded(t *testing.T) {
 // A failure that became an alert is never a finding, even if more of its lines follow.
 func TestFinderForgetsAlerts(t *testing.T) {
 	set, prog := compile(t, findingsPack)
-	f := newFinder(Target{set, prog}, episodes.Config{Unlabelled: true}, new(timeless), nil)
+	f := newFinder(Target{set, prog}, episodes.Config{Unlabelled: true}, new(timeless), nil, true)
 	s := matcher.NewStream(nil, matcher.StreamOptions{Lenient: true})
 	f.addHits(0, prog.Scan(s, []byte(cri(0, "leaderelection lost")+"\n"), time.Now()))
 	all := f.openFailures()

@@ -247,7 +247,7 @@ type scanner struct {
 	finder   *finder // finder of findings; nil if findings are not wanted
 	// untrusted finds failures of rules that do not trust their lines. It is nil until there is such a line.
 	untrusted *finder
-	newFinder func() *finder
+	newFinder func(alerting bool) *finder
 	ignored   []matcher.Hit // reused buffer
 	places    places
 	input     int // index of the input of the next hits
@@ -273,11 +273,11 @@ func newScanner(target Target, opt ScanOptions, reads func(rules.Selector) bool)
 		UpdateEvery: math.MaxInt64, // no updates, because refreshFiring updates the alerts at the end
 	}
 	if opt.Findings {
-		sc.newFinder = func() *finder { return newFinder(target, cfg, &sc.timeless, reads) }
-		sc.finder = sc.newFinder()
+		sc.newFinder = func(alerting bool) *finder { return newFinder(target, cfg, &sc.timeless, reads, alerting) }
+		sc.finder = sc.newFinder(true)
 		sc.finder.elsewhere = func(x *episodes.Episode) (lastClear, bool) { return sc.places.endedElsewhere(x, sc.isLater) }
 	}
-	sc.session = newSession(target.Set, target.Program, time.Time{}, cfg)
+	sc.session = newIdleSession(target.Set, target.Program, time.Time{}, cfg)
 	sc.session.notify = sc.recordAlert
 	sc.session.reads = reads
 	sc.session.engine = sc.session.newEngine()
@@ -389,7 +389,7 @@ func (sc *scanner) takeHits(file string, hits []matcher.Hit) {
 	hits, untrusted := sc.splitTrusted(hits)
 	if sc.finder != nil && len(untrusted) > 0 {
 		if sc.untrusted == nil {
-			sc.untrusted = sc.newFinder()
+			sc.untrusted = sc.newFinder(false)
 		}
 		sc.untrusted.addHits(sc.input, untrusted)
 	}

@@ -42,6 +42,13 @@ type source struct {
 
 // newSession returns a session with one source for each of the streams, and one source for all other streams.
 func newSession(set *rules.Set, prog *matcher.Program, start time.Time, cfg episodes.Config, streams ...matcher.Labels) *session {
+	s := newIdleSession(set, prog, start, cfg, streams...)
+	s.engine = s.newEngine()
+	return s
+}
+
+// newIdleSession returns a session without an engine.
+func newIdleSession(set *rules.Set, prog *matcher.Program, start time.Time, cfg episodes.Config, streams ...matcher.Labels) *session {
 	s := &session{
 		set: set, prog: prog, now: start, cfg: cfg, sources: []*source{{name: sourceName}},
 		streams: map[string]*matcher.Stream{},
@@ -50,7 +57,6 @@ func newSession(set *rules.Set, prog *matcher.Program, start time.Time, cfg epis
 	for _, labels := range streams {
 		s.sources = append(s.sources, &source{name: text.FormatLabels(labels), labels: labels})
 	}
-	s.engine = s.newEngine()
 	return s
 }
 
