@@ -13,8 +13,8 @@ import (
 
 // sequence matches an ANSI sequence. Such a sequence is parameters with a final byte, a string such as a window title
 // that ends with BEL or ESC \, or a short sequence. If the end is missing, only the introducer matches, so that the
-// sequence cannot swallow text.
-var sequence = lazyre.New(`^(?:(?:\x1b\[|\x{9b})(?:[ -?]*[@-~])?|\x1b[\]PX^_](?:[^\x00-\x1f]*(?:\x07|\x1b\\))?|\x1b[ -/]+[0-~]?|\x1b[0-~]?)`)
+// sequence cannot swallow text. For the same reason a space belongs only to the sequences that are in use.
+var sequence = lazyre.New(`^(?:(?:\x1b\[|\x{9b})(?:[0-?]*(?: q|[!-/]*[@-~]))?|\x1b[\]PX^_](?:[^\x00-\x1f]*(?:\x07|\x1b\\))?|\x1b(?: [FGLMN]|[!-/]+[0-~]?)|\x1b[0-~]?)`)
 
 // maxSequence is the maximum length of an ANSI sequence in bytes.
 const maxSequence = 512
