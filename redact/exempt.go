@@ -76,17 +76,25 @@ func isNotSet(s string) bool {
 	return s != "" && strings.IndexByte("nNuUtTfFyY<[rR(*xX-0$", s[0]) >= 0 && notSet().MatchString(s)
 }
 
+// isObjectName reports whether s has the form of the name of a Kubernetes object.
+func isObjectName(s string) bool { return isLabel(s, objectBytes, 252) }
+
+// isLabel reports whether s has at most n bytes of a set, and starts and ends with a lower-case letter or a digit.
+func isLabel(s string, in class, n int) bool {
+	t := input{s: s}
+	last := len(s) - 1
+	return last >= 0 && last < n && t.run(0, in) == len(s) && isAlnum(s[0]) && isAlnum(s[last])
+}
+
 // isName reports whether s is the name of a Kubernetes object. People and controllers build
 // such names from words and short random suffixes, joined by dashes.
 func isName(s string) bool {
-	return len(s) <= maxKey && strings.Contains(s, "-") && name().MatchString(s) && wordOfName().MatchString(s) && !shape.IsUUID(s)
+	return len(s) <= maxKey && strings.Contains(s, "-") && isObjectName(s) && wordOfName().MatchString(s) && !shape.IsUUID(s)
 }
 
 var (
 	notSet      = lazyRegexp(`(?i)^(?:nil|null|none|undefined|true|false|yes|no|<nil>|<none>|<unset>|<set>|<empty>|<omitted>|<hidden>|<masked>|<secret>|<redacted>|\[?redacted\]?|\(nil\)|\*+|x{3,}|-+|0xc[0-9a-f]{5,12}|\$\{[A-Za-z_][A-Za-z0-9_]*\}|\$\([A-Za-z_][A-Za-z0-9_]*\))$`)
 	filePath    = lazyRegexp(`^/(?:etc|var|run|home|root|tmp|opt|usr|mnt|secrets?|certs?|tls|pki|kubernetes)/[A-Za-z0-9_./-]*$|^/[A-Za-z0-9_./-]*\.(?:pem|key|crt|p12|jks|yaml|yml|json|conf|kubeconfig|txt)$`)
-	object      = lazyRegexp(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,250}[a-z0-9])?$`)
-	name        = lazyRegexp(`^[a-z0-9]([-.a-z0-9]{0,250}[a-z0-9])?$`)
 	wordOfName  = lazyRegexp(`^[a-z].*-[a-z]{2,20}(?:-|$)|^[a-z]{2,20}-`)
 	smallNumber = lazyRegexp(`^[0-9]{1,6}$`)
 )
@@ -142,15 +150,16 @@ func valueLooks(s string) bool {
 // isObject reports whether p is the name of a Kubernetes object, for a key such as secret or v1.Secret.
 func (t *valueReader) isObject(key string, p span) bool {
 	text := t.textOf(p)
+	namespace, name, found := strings.Cut(text, "/")
 	key = key[strings.LastIndexByte(key, '.')+1:]
 	isSecret := equalsAny(key, "secret", "secrets")
 	switch {
 	case len(text) > maxKnown:
 		return false
 	case refersToSecret(key):
-		return name().MatchString(text) && !shape.Measure(text).IsSecret(true) && !shape.IsUUID(text)
-	case object().MatchString(text):
-		return isSecret || isName(text[strings.IndexByte(text, '/')+1:])
+		return isObjectName(text) && !shape.Measure(text).IsSecret(true) && !shape.IsUUID(text)
+	case found && isLabel(namespace, labelBytes, 63) && isObjectName(name):
+		return isSecret || isName(name)
 	}
 	return isSecret && isName(text)
 }

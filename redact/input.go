@@ -297,8 +297,11 @@ func classWithout(list string) class {
 var (
 	blanks, escapes, dashes, dots, digitSet             = newClass(" \t"), newClass(`\`), newClass("-"), newClass("."), newClass("0-9")
 	letters, alnums, wordBytes, keyBytes                = newClass("A-Za-z"), newClass("0-9A-Za-z"), newClass("0-9A-Za-z_-"), newClass("0-9A-Za-z_.-")
+	upperLetters, lowerLetters, notLetters              = newClass("A-Z"), newClass("a-z"), classWithout(lowers + capitals)
 	glueBytes, hostBytes, seedBytes, tagBytes           = newClass("A-Za-z_"), newClass("0-9A-Za-z.-"), newClass("a-z +"), newClass("0-9A-Za-z_.:-")
 	spacesAndCommas, digitsAndBlanks                    = newClass(" \t\n\r,"), newClass("0-9 \t")
 	quotesAndEscapes, unquotedBytes, urlBytes, userInfo = newClass("\"'`\\"), classWithout(" \t\n\r\"'`"), classWithout(" \t\n\r\"<>\\`"), classWithout(" \t\n\r\"'`<>,;()[]{}|=/\\")
-	pathBytes                                           = newClass("0-9A-Za-z_./~-")
+	pathBytes, labelBytes, objectBytes                  = newClass("0-9A-Za-z_./~-"), newClass("0-9a-z-"), newClass("0-9a-z.-")
+	randomBytes, afterWords                             = newClass("0-9A-Za-z+/_-"), newClass(" \t\"'`\\:=([{,")
+	graphicBytes                                        = newClass("!#-&(-_a-~") // printable bytes except quotes
 )

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // keyReader reads the keys before separators and determines their class.
@@ -194,7 +193,9 @@ func newKeyTable() *keyTable {
 		t.addEnd(w)
 	}
 	for w := range partsOfJWK {
-		t.ends[w[len(w)-1]&31] |= 1 // a key of one letter
+		if len(w) == 1 {
+			t.ends[w[0]&31] |= 1 // only the whole key, not the end of a longer one
+		}
 	}
 	for name, class := range map[string]keyClass{"strongWord": strongKey, "maybeWord": maybeKey, "authWord": authKey, "queryWord": queryKey} {
 		for w := range words(name) {
@@ -222,13 +223,13 @@ func (t *keyTable) addEnd(word string) {
 // letters. Between the letters of a key there may be punctuation and blanks, but no quotes and no digits.
 func (t *keyTable) mayEnd(s string) bool {
 	n := len(s)
-	for n > 0 && !isLetter(s[n-1]) {
+	for n > 0 && !letters[s[n-1]] {
 		n--
 	}
 	var last [4]uint32 // the last four letters; zero where there are fewer
 	for k := len(last) - 1; k >= 0 && n > 0; n-- {
 		c := s[n-1]
-		if isLetter(c) {
+		if letters[c] {
 			last[k] = uint32(c & 31)
 			k--
 		} else if isDigit(c) || isQuote(c) {
@@ -263,14 +264,15 @@ func (t *keyTable) classify(key string) keyClass {
 		}
 		qualified = false
 		for _, suffix := range t.suffixes[norm[len(norm)-1]] {
-			if len(norm) < len(suffix.text) || string(norm[len(norm)-len(suffix.text):]) != suffix.text {
+			from := len(norm) - len(suffix.text)
+			if from < 0 || norm[from] != suffix.text[0] || string(norm[from:]) != suffix.text {
 				continue
 			}
 			if suffix.class != qualifier {
 				return suffix.class
 			}
-			if len(norm) > len(suffix.text) && t.words[string(norm)] != strongKey {
-				norm, qualified = norm[:len(norm)-len(suffix.text)], true
+			if from > 0 && t.words[string(norm)] != strongKey {
+				norm, qualified = norm[:from], true
 			}
 			break
 		}
@@ -302,13 +304,14 @@ func classOfKey(key string, rest []byte) keyClass {
 // lastWord returns the last word of a key, which is "pass" for "db_pass", "Pass" for "dbPass", and "bypass" for
 // "bypass".
 func lastWord(key string) string {
-	key = strings.TrimRightFunc(key, func(r rune) bool { return r >= utf8.RuneSelf || !isLetter(byte(r)) })
-	if upper := strings.TrimRight(key, capitals); upper != key {
-		return key[len(upper):]
+	t := input{s: key}
+	end := t.runStart(len(key), len(key), notLetters)
+	if start := t.runStart(end, end, upperLetters); start < end {
+		return key[start:end]
 	}
-	start := len(strings.TrimRight(key, lowers))
+	start := t.runStart(end, end, lowerLetters)
 	if start > 0 && isUpper(key[start-1]) {
 		start--
 	}
-	return key[start:]
+	return key[start:end]
 }

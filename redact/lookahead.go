@@ -23,9 +23,9 @@ type lookAhead struct {
 	key key
 	at  int
 
-	name       string
-	isInside   bool // whether other words follow the word for the secret inside the name
-	introduced bool // whether a word such as "using" precedes the name
+	name     string
+	before   string // text before the name, which may announce a value
+	isInside bool   // whether other words follow the word for the secret inside the name
 
 	assigned bool // whether an operator or a word such as "is" was read
 	sep      bool // whether an = or : was read
@@ -58,12 +58,7 @@ func lookFrom(sc *scanner, i int) span {
 	}
 	l.name = sc.s[l.key.from:l.key.to]
 	l.key.quoted = isQuote(sc.byteAt(sc.runUpTo(l.key.to, 16, escapes)))
-	before, rest := lastWordOf(sc.textBefore(l.key.from, 48))
-	second, rest := lastWordOf(rest)
-	third, _ := lastWordOf(rest)
-	login := second.String() == "login" || second.String() == "user"
-	l.introduced = introduced[before.String()] || introduced[second.String()] || introduced[third.String()]
-	l.assigned = login || setters[before.String()] || l.name == "PASS" && l.isCommand()
+	l.before = sc.textBefore(l.key.from, 48)
 	return l.value()
 }
 
@@ -158,7 +153,9 @@ func (l *lookAhead) isSecret(p span) bool {
 
 // least returns how much a value must at least look like a secret to count as one.
 func (l *lookAhead) least(p span, quoted bool) looks {
-	assigned := l.assigned && (!l.comma || l.endsList(p.to, quoted))
+	assigned, introduced := l.announced()
+	l.assigned = l.assigned || assigned
+	assigned = l.assigned && (!l.comma || l.endsList(p.to, quoted))
 	keyword := l.sc.byteAt(l.key.from-1) == ':' && !isAlnum(l.sc.byteAt(l.key.from-2)) // a keyword in Ruby, as in :name "x"
 	both := quoted && (l.key.quoted || keyword)
 	prose := !both && strings.IndexByte(l.name, '_') <= 0 && !(l.assigned && isCamel(l.name))
@@ -169,13 +166,13 @@ func (l *lookAhead) least(p span, quoted bool) looks {
 			return anything
 		case assigned, both:
 			return numbered
-		case prose && len(l.name) <= len("pass") && l.name != "PASS" && !l.introduced:
+		case prose && len(l.name) <= len("pass") && l.name != "PASS" && !introduced:
 			return random
 		}
 		return chosen
 	case weakKey:
 		switch {
-		case prose && (isSecretName(l.name) || !assigned && !l.introduced):
+		case prose && (isSecretName(l.name) || !assigned && !introduced):
 			return random
 		case assigned, both:
 			return numbered
@@ -191,8 +188,18 @@ func (l *lookAhead) least(p span, quoted bool) looks {
 	return numbered
 }
 
-// introduced lists the words before the name of a secret that announce the secret.
-var introduced = words("introduction")
+// introductions are the words before the name of a secret, such as "using", that announce the secret.
+var introductions = words("introduction")
+
+// announced reports whether the words before the name assign a value to the name, and whether they introduce a value.
+func (l *lookAhead) announced() (assigned, introduced bool) {
+	before, rest := lastWordOf(l.before)
+	second, rest := lastWordOf(rest)
+	third, _ := lastWordOf(rest)
+	login := second.String() == "login" || second.String() == "user"
+	assigned = login || setters[before.String()] || l.name == "PASS" && l.isCommand()
+	return assigned, introductions[before.String()] || introductions[second.String()] || introductions[third.String()]
+}
 
 // endsList reports whether a list ends at i. If the text ends at i, or the value is an argument of a call, it returns
 // whether the value is quoted.
