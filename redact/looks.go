@@ -15,23 +15,12 @@ const minPiece = 4
 // the text before them announces a secret. Outside long words it reads only every 16th byte, for speed.
 func (sc *scanner) hideWords(s string) string {
 	out := rewriter{s: s}
-	for i := 0; i+shape.MinAnnounced <= len(s); {
-		j, seen := i+shape.MinAnnounced-1, uint8(0)
-		for j >= i && shape.InWord(s[j]) {
-			seen |= shape.Kind(s[j])
-			j--
-		}
-		if j >= i {
-			i = j + 1
-			continue
-		}
-		end := i + shape.MinAnnounced
-		for end < len(s) && shape.InWord(s[end]) {
-			seen |= shape.Kind(s[end])
-			end++
-		}
+	for i, end := longRun(s, 0, shape.MinAnnounced, randomBytes); i < end; i, end = longRun(s, end, shape.MinAnnounced, randomBytes) {
 		sc.steps += end - i
-		from, to := 0, 0
+		from, to, seen := 0, 0, uint8(0)
+		for _, c := range []byte(s[i:end]) {
+			seen |= shape.Kind(c)
+		}
 		mixed := seen&(shape.Upper|shape.Lower) == shape.Upper|shape.Lower
 		if mixed || seen&shape.Digit != 0 && end-i >= shape.MinPlain {
 			from, to = sc.secretWord(s, i, end)
@@ -40,9 +29,28 @@ func (sc *scanner) hideWords(s string) string {
 			from, to = widen(s, from, to)
 			out.replace(span{max(from, out.copied), to}, Mask)
 		}
-		i = max(end, to)
+		end = max(end, to)
 	}
 	return out.String()
+}
+
+// longRun returns the first run of at least n bytes of a set that starts at i or later, or an empty run. Outside such
+// runs it reads only some of the bytes.
+func longRun(s string, i, n int, in class) (from, to int) {
+	for i+n <= len(s) {
+		last := i + n - 1
+		for last >= i && in[s[last]] {
+			last--
+		}
+		if last < i {
+			for to = i + n; to < len(s) && in[s[to]]; {
+				to++
+			}
+			return i, to
+		}
+		i = last + 1
+	}
+	return len(s), len(s)
 }
 
 // widen extends a random word to adjacent pieces of the same token, which are separated by dots or similar characters.
@@ -52,13 +60,13 @@ func widen(s string, start, end int) (int, int) {
 		end++
 	}
 	for n := 0; n < 3 && end+1 < len(s) && strings.IndexByte(".!:~", s[end]) >= 0 && isAlnum(s[end+1]); n++ {
-		for end++; end < len(s) && shape.InWord(s[end]); {
+		for end++; end < len(s) && randomBytes[s[end]]; {
 			end++
 		}
 	}
 	for n := 0; n < 3 && start > 1 && strings.IndexByte(".!:~", s[start-1]) >= 0; n++ {
 		at := start - 1
-		for at > 0 && start-at < maxKey && shape.InWord(s[at-1]) {
+		for at > 0 && start-at < maxKey && randomBytes[s[at-1]] {
 			at--
 		}
 		if sh := shape.Measure(s[at : start-1]); sh.Upper == 0 || sh.Digit == 0 && sh.Upper < 2 {
@@ -94,20 +102,15 @@ func (sc *scanner) secretWord(s string, start, stop int) (int, int) {
 		}
 		return start, stop
 	}
-	for at := start; at < stop; { // the pieces are separated by slashes and other characters
-		end := at
-		for end < stop && isAlnum(s[end]) {
-			end++
-		}
-		if end-at < minPiece {
-			at = end + 1
-			continue
-		}
+	least := minPiece
+	if whole.Upper == 0 || whole.Lower == 0 {
+		least = shape.MinPlain
+	}
+	for at, end := longRun(s[:stop], start, least, alnums); at < end; at, end = longRun(s[:stop], end, least, alnums) { // the pieces are separated by slashes and other characters
 		behindName := end-at >= shape.MinHex && at > start+1 && s[at-1] == '_'
 		if p := shape.Measure(s[at:end]); isSecret(p) || behindName {
 			return at, stop
 		}
-		at = end + 1
 	}
 	return 0, 0
 }
@@ -170,14 +173,9 @@ type foldedWord struct {
 func (w *foldedWord) String() string { return string(w.letters[:w.n]) }
 
 func lastWordOf(text string) (word foldedWord, rest string) {
-	to := len(text)
-	for to > 0 && strings.IndexByte(" \t\"'`\\:=([{,", text[to-1]) >= 0 {
-		to--
-	}
-	from := to
-	for from > 0 && (isAlnum(text[from-1]) || text[from-1] == '_' || text[from-1] == '-') {
-		from--
-	}
+	t := input{s: text}
+	to := t.runStart(len(text), len(text), afterWords)
+	from := t.runStart(to, to, wordBytes)
 	if from < to && to-from <= len(word.letters) {
 		word.n = len(appendLower(word.letters[:0], text[from:to]))
 	}

@@ -97,7 +97,7 @@ var escape = lazyre.New(`\\+(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})`)
 // and a backslash before a double quote. It removes escapes of invisible characters. It returns s itself if there is
 // nothing to change.
 func Unescape(s string) string {
-	if !strings.Contains(s, `\u`) && !strings.Contains(s, `\x`) {
+	if strings.IndexByte(s, '\\') < 0 || !strings.Contains(s, `\u`) && !strings.Contains(s, `\x`) {
 		return s
 	}
 	return escape.ReplaceAllStringFunc(s, func(m string) string {

@@ -35,9 +35,6 @@ var sorts = func() (sorts [256]uint8) {
 	return sorts
 }()
 
-// InWord reports whether a byte can be part of a random word.
-func InWord(c byte) bool { return sorts[c] != 0 }
-
 // Kind returns Upper, Lower or Digit for a letter or digit, and another value for any other byte.
 func Kind(c byte) uint8 { return sorts[c] }
 
@@ -129,9 +126,16 @@ func IsUUID(s string) bool {
 		return false
 	}
 	for i := range len(s) {
-		if c := s[i] | 0x20; sorts[s[i]] != Digit && (c < 'a' || c > 'f') && (s[i] != '-' || i != 8 && i != 13 && i != 18 && i != 23) {
+		if !isHex[s[i]] && i != 8 && i != 13 && i != 18 && i != 23 {
 			return false
 		}
 	}
 	return true
 }
+
+var isHex = func() (set [256]bool) {
+	for _, c := range []byte("0123456789abcdefABCDEF") {
+		set[c] = true
+	}
+	return set
+}()
