@@ -29,12 +29,12 @@ func New(extra []*regexp.Regexp) *Redactor {
 
 // tables are the tables that all scans use. They are immutable.
 type tables struct {
-	tokens *tokenTable
-	keys   *keyTable
+	candidates *candidateTable
+	keys       *keyTable
 }
 
 // builtInTables creates the tables at the first scan. This takes milliseconds, and many processes never scan a text.
-var builtInTables = sync.OnceValue(func() *tables { return &tables{newTokenTable(newTokenRules()), newKeyTable()} })
+var builtInTables = sync.OnceValue(func() *tables { return &tables{newCandidateTable(newTokenRules()), newKeyTable()} })
 
 // String returns s with each secret replaced by Mask. If s has no secret, String returns s itself and does not
 // allocate. String(String(s)) equals String(s). If s is longer than 1 MiB, or the scan panics, String returns Mask.

@@ -38,19 +38,14 @@ const lookInside = 256
 
 // scan returns the text without the secrets that the finders for punctuation and for prefixes of tokens find.
 func (sc *scanner) scan() string {
-	s, tokens := sc.s, sc.tables.tokens
-	for i := 0; i+1 < len(s); i++ {
-		var rules []*tokenRule
-		var w uint32
-		if tokens.mayStart(s[i], s[i+1]) {
-			w = sc.word4(i)
-			rules = tokens.at(w)
-		}
-		if rules == nil && !isSign[s[i]] {
-			continue
-		}
-		p := sc.token(rules, i, w)
-		if p.empty() && isSign[s[i]] {
+	s, t := sc.s, sc.tables.candidates
+	candidates := &t.candidates
+	if strings.IndexByte(s, '%') >= 0 {
+		candidates = &t.escaped
+	}
+	for i := t.next(s, 0, candidates); i+1 < len(s); i = t.next(s, i+1, candidates) {
+		p := sc.token(t.rulesAt(s, i), i)
+		if isSign[s[i]] && p.empty() {
 			p = sc.sign(i)
 		}
 		if goOn := sc.take(p); goOn > i {
@@ -58,11 +53,6 @@ func (sc *scanner) scan() string {
 		}
 	}
 	return sc.out.String()
-}
-
-// word4 returns the four bytes at i as a big-endian number.
-func (t *input) word4(i int) uint32 {
-	return uint32(t.byteAt(i))<<24 | uint32(t.byteAt(i+1))<<16 | uint32(t.byteAt(i+2))<<8 | uint32(t.byteAt(i+3))
 }
 
 // take hides a section and returns the position at which the scan continues. It returns 0 if the section is empty or
@@ -79,14 +69,6 @@ func (sc *scanner) take(p span) int {
 	return p.to - lookInside
 }
 
-// isSign is the set of bytes that the method sign handles.
-var isSign = func() (set [256]bool) {
-	for _, c := range []byte("=:>%-@.\"'") {
-		set[c] = true
-	}
-	return set
-}()
-
 // sign looks for a secret next to the punctuation character at i.
 func (sc *scanner) sign(i int) span {
 	s := sc.s
@@ -97,7 +79,7 @@ func (sc *scanner) sign(i int) span {
 		if strings.HasPrefix(s[i:], "://") {
 			return sc.urls.userinfo(&sc.input, i)
 		}
-		if p := sc.token(sc.tables.tokens.signs[':'], i, ':'<<24); !p.empty() {
+		if p := sc.token(sc.tables.candidates.signs[':'], i); !p.empty() {
 			return p
 		}
 		if isDigit(sc.byteAt(i + 1)) {
@@ -124,7 +106,7 @@ func (sc *scanner) sign(i int) span {
 			return sc.flag(i)
 		}
 	case '.':
-		return sc.token(sc.tables.tokens.signs['.'], i, '.'<<24)
+		return sc.token(sc.tables.candidates.signs['.'], i)
 	case '@':
 		return loginAt(&sc.input, i)
 	}

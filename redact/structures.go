@@ -218,6 +218,36 @@ func loginAt(t *input, i int) span {
 	return span{}
 }
 
+// dataSource finds the password in the data source of a MySQL client in Go, such as user:password@tcp(host:3306)/db, which
+// may follow a scheme. The @ is at i.
+func dataSource(t *input, i int) span {
+	from := t.runStart(i, 256, graphicBytes)
+	for login := t.s[from:i]; ; {
+		scheme := strings.LastIndex(login, "://")
+		user := from
+		if scheme >= 0 {
+			user += scheme + len("://")
+		}
+		if colon := strings.IndexByte(t.s[user:i], ':'); colon >= 0 && user+colon+1 < i {
+			return span{user + colon + 1, i}
+		}
+		if scheme < 0 {
+			return span{}
+		}
+		login = login[:scheme] // the :// belongs to the password
+	}
+}
+
+// oracleLogin finds the password in user/password@//host. The @ is at i.
+func oracleLogin(t *input, i int) span {
+	from := t.runStart(i, 128, graphicBytes)
+	slash := from + strings.LastIndexByte(t.s[from:i], '/')
+	if slash <= from || !isAlnum(t.s[slash-1]) {
+		return span{}
+	}
+	return span{slash + 1, i}
+}
+
 // afterPort matches a database, a user and the start of a password. addressParts matches a section of an IPv6 address,
 // which has colons in the same positions.
 var afterPort, addressParts = lazyRegexp(`^(?::[A-Za-z0-9_-]{1,63}){2}:\S`), lazyRegexp(`^(?::[0-9A-Fa-f]{1,4}){2}:`)
@@ -229,7 +259,7 @@ func passwordFile(t *input, i int) span {
 		return span{}
 	}
 	at := t.run(i+1, digitSet)
-	if at-i < 4 || at-i > 6 {
+	if at-i < 4 || at-i > 6 || t.byteAt(at) != ':' {
 		return span{}
 	}
 	m := afterPort().FindString(t.textFrom(at, 140))

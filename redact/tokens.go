@@ -3,7 +3,6 @@ package redact
 import (
 	_ "embed" // embeds rules.txt
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -11,8 +10,6 @@ import (
 // tokenRule is a row of rules.txt that describes secrets by their prefix.
 type tokenRule struct {
 	prefix      string
-	head        uint32 // up to four leading bytes of the prefix, as a big-endian number
-	mask        uint32 // bits of head that the prefix sets
 	where       string // condition on the text before the secret: any, start or apart
 	in          class  // class of the bytes that must follow the prefix
 	minAfter    int    // minimum number of bytes that must follow
@@ -79,70 +76,22 @@ func (r *tokenRule) isShort(rest string) bool {
 	if r.find != nil || r.in == nil || r.minAfter == 0 {
 		return false
 	}
-	if len(rest) < r.minAfter || !r.in[rest[0]] && rest[0] != '%' {
+	if len(rest) < r.minAfter {
 		return true
 	}
-	return !r.in[rest[r.minAfter-1]] && strings.IndexByte(rest[:r.minAfter], '%') < 0
-}
-
-// tokenTable finds rules by a hash of the first three bytes of their prefixes.
-type tokenTable struct {
-	pairs    [256][256 / 64]uint64 // bit set of the first two bytes of all prefixes
-	hashBits [1 << 11]uint64       // bit set of the hashes of all rules
-	rules    [1 << 11][]*tokenRule // rules by slot; 64 hashes share a slot
-	signs    [256][]*tokenRule     // rules whose prefix is a single byte
-}
-
-func newTokenTable(rules []tokenRule) *tokenTable {
-	t := &tokenTable{}
-	for i := range rules {
-		r := &rules[i]
-		for k := range 4 {
-			r.head, r.mask = r.head<<8, r.mask<<8
-			if k < len(r.prefix) {
-				r.head, r.mask = r.head|uint32(r.prefix[k]), r.mask|0xff
-			}
-		}
-		if len(r.prefix) == 1 {
-			t.signs[r.prefix[0]] = append(t.signs[r.prefix[0]], r)
-			continue
-		}
-		second := r.prefix[1]
-		t.pairs[r.prefix[0]][second/64] |= 1 << (second % 64)
-		for third := range 256 {
-			if len(r.prefix) > 2 && byte(third) != r.prefix[2] || len(r.prefix) == 2 && r.minAfter > 0 && !r.in[third] {
-				continue
-			}
-			h := hash(r.head | uint32(third)<<8)
-			t.hashBits[h/64] |= 1 << (h % 64)
-			if list := &t.rules[h/64]; !slices.Contains(*list, r) {
-				*list = append(*list, r)
-			}
+	for _, c := range []byte(rest[:r.minAfter]) {
+		if !r.in[c] {
+			return c != '%'
 		}
 	}
-	return t
+	return false
 }
 
-// mayStart is a fast filter. If it returns false, no prefix of at least two bytes begins with these two bytes.
-func (t *tokenTable) mayStart(first, second byte) bool {
-	return t.pairs[first][second/64]>>(second%64)&1 != 0
-}
-
-// hash returns a 17-bit index for the upper three bytes of a word.
-func hash(w uint32) uint32 { return w &^ 0xff * 0x9e3779b1 >> 15 }
-
-// at returns the rules whose prefix may begin with the upper three bytes of w. It returns nil if there are none.
-func (t *tokenTable) at(w uint32) []*tokenRule {
-	if h := hash(w); t.hashBits[h/64]>>(h%64)&1 != 0 {
-		return t.rules[h/64]
-	}
-	return nil
-}
-
-// token looks for a secret at i that one of the rules describes. word holds the four bytes at i.
-func (sc *scanner) token(rules []*tokenRule, i int, word uint32) span {
+// token looks for a secret at i that one of the rules describes.
+func (sc *scanner) token(rules []*tokenRule, i int) span {
 	for _, r := range rules {
-		if word&r.mask == r.head && strings.HasPrefix(sc.s[i:], r.prefix) {
+		last := len(r.prefix) - 1
+		if sc.byteAt(i+last) == r.prefix[last] && strings.HasPrefix(sc.s[i:], r.prefix) { // the first condition is faster
 			if p := r.secret(sc, i); !p.empty() {
 				return p
 			}
@@ -154,7 +103,7 @@ func (sc *scanner) token(rules []*tokenRule, i int, word uint32) span {
 // finders are the functions to which rows of the kind "find" in rules.txt refer by name.
 var finders = map[string]finder{
 	"name": lookFrom, "secretObject": (*scanner).secretObject, "privateKey": onInput(privateKey),
-	"scheme": onInput(scheme), "passwordInProse": onInput(passwordInProse),
+	"dataSource": onInput(dataSource), "oracleLogin": onInput(oracleLogin), "scheme": onInput(scheme), "passwordInProse": onInput(passwordInProse),
 	"quotedAt": onInput((*input).quotedAt), "insertedValues": (*scanner).insertedValues, "echoed": (*scanner).echoed,
 	"code": func(sc *scanner, i int) span { return lookFrom(sc, i+len("pin ")) },
 }
