@@ -16,6 +16,9 @@ const (
 	maxFound = 2_000
 	// maxInputs is the maximum number of inputs that are recorded for one rule.
 	maxInputs = 100
+	// maxRepeats is the number of lines that are remembered to recognise repeats. Hits come in the order of time, so a
+	// repeat in another input follows soon.
+	maxRepeats = 2_048
 	// maxSteps is the maximum number of steps of a sequence that are tracked separately.
 	maxSteps = 64
 )
@@ -67,6 +70,7 @@ func newFinder(target Target, cfg episodes.Config, timeless *timeless, reads fun
 			}
 		}
 	}
+	cfg.Fingerprints = maxRepeats
 	f.session = newIdleSession(&set, target.Program, time.Time{}, cfg)
 	f.session.reads = reads
 	f.session.notify = f.noteState
