@@ -11,20 +11,20 @@ import (
 	"crowsnest/redact"
 )
 
-// armedKeys holds the keys of a rule with `silent` that were read and have no open episode.
+// armedKeys holds the keys of a rule with `silent` for which lines were read and no episode is open.
 type armedKeys struct {
 	rs *ruleState
 	*quota.Cache[*armedKey]
 	n int // number of keys that are armed; disarmed keys are not counted
 }
 
-// armedKey is a key with its newest line. If no newer line of the key is read for the time `silent`, an episode opens.
+// armedKey is a key with its newest line. An episode opens if no newer line of the key is read within `silent`.
 type armedKey struct {
 	in              *armedKeys
 	key             string
 	values          []redact.Text // values of `by`
 	who             *intake.Identity
-	partialIdentity bool   // whether the key matches every identity; see restored.loose
+	partialIdentity bool   // whether the key matches every identity; see restored.partialIdentity
 	namespace       string // namespace that the source stated for the newest line
 	mutes           string // key of the unless lines that apply to this key
 	// disarmed is set if silence after this line is not a failure, because the line was muted or refused, or because
@@ -41,7 +41,7 @@ func newArmedKeys(rs *ruleState) *armedKeys {
 	return a
 }
 
-// accept accepts a line. If the line is the newest of its key, it ends the open episode of the key and arms the key.
+// accept accepts a line. The newest line of a key ends the open episode of the key and arms the key.
 func (a *armedKeys) accept(h *window.Hit, now int64) {
 	rs := a.rs
 	values, missing := rs.in.KeyOf(&rs.last, h.Values)
@@ -63,7 +63,7 @@ func (a *armedKeys) accept(h *window.Hit, now int64) {
 	case k != nil && h.T <= k.last.T:
 		return
 	case k == nil && h.T+rs.quietTime() <= rs.groups.steps.readUpTo(values, rs.in.StreamIdentity, false):
-		return // the episode that the silence after this line opens would already have expired
+		return // an episode that opened after this line would already have expired
 	case k == nil:
 		in := &rs.in
 		k = &armedKey{
@@ -78,7 +78,7 @@ func (a *armedKeys) accept(h *window.Hit, now int64) {
 	was := k.disarmed
 	k.setDisarmed(a.isExcused(values, h.T))
 	if was {
-		k.due.Arm(rs.groups.firing.Group) // the deadline of an armed key may be earlier than the one of a disarmed key
+		k.due.Arm(rs.groups.firing.Group) // an armed key may have an earlier deadline than a disarmed key
 	}
 	a.Add(k.key, rs.in.Tenant, k, 1)
 }
@@ -119,7 +119,7 @@ func (a *armedKeys) isExcused(values []redact.Text, t int64) bool {
 		rs.departed.Len() > 0 && rs.byPod() && rs.departed.wasDeletedSince(rs.podOfKey(values, rs.in.Labels["namespace"], rs.in.StreamIdentity), t)
 }
 
-// stillSilent adds a late line to an open episode. After that line the key was also silent for too long, so the episode
+// stillSilent adds a late line to an open episode. The key was silent for too long after that line too, so the episode
 // continues.
 func (ep *episode) stillSilent(h *window.Hit) {
 	rs := ep.rs

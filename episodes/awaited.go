@@ -21,15 +21,15 @@ type awaitedParts struct {
 	rs    *ruleState
 	parts []*part
 
-	lags       []lag // lagging streams that one of the parts may read
+	lags       []lag // lagging streams that at least one of the parts may read
 	generation uint64
 
 	waits   []AwaitedPart // cached waits for sources, computed at the time waitsAt
 	waitsAt int64
 }
 
-// part is a part of a rule. keyed are indexes in the values of `by`. A line of the part has these values in common with
-// the keys to which it applies.
+// part is a part of a rule. keyed are indexes of values of `by`. A line of the part applies to the keys that have the
+// same values at these indexes.
 type part struct {
 	name     string
 	from     rules.Selector
@@ -63,8 +63,9 @@ func (rs *ruleState) newPart(matched matcher.Part, from rules.Selector, shared [
 	return p
 }
 
-// readUpTo returns the time up to which every line was read that could change a conclusion about a key. The key
-// consists of these values of `by` and the identity who. If loose is set, the key matches any identity.
+// readUpTo returns the watermark for conclusions about one key. All lines up to this time that could change such a
+// conclusion were read. The key consists of these values of `by` and the identity who. If loose is set, the key matches
+// any identity.
 func (a *awaitedParts) readUpTo(values []redact.Text, who *intake.Identity, loose bool) int64 {
 	out := a.Watermark()
 	for l := range a.delayingLags(values, who, loose) {
@@ -73,7 +74,7 @@ func (a *awaitedParts) readUpTo(values []redact.Text, who *intake.Identity, loos
 	return out
 }
 
-// readUpToForAll returns the time up to which every line was read that could change a conclusion about any key.
+// readUpToForAll is readUpTo for conclusions about any key.
 func (a *awaitedParts) readUpToForAll() int64 {
 	out := a.Watermark()
 	for i := range a.relevantLags() {
@@ -182,10 +183,10 @@ func (a *awaitedParts) waitsForAll(now int64) []AwaitedPart {
 // groups are the groups of sources for which the conclusions of a rule wait. The groups are the same unless the parts
 // of the rule have different sources.
 type groups struct {
-	// steps is the group of `match` or of all steps. An end by quiet, an expiry and the end of the overflow alert wait
-	// for it.
+	// steps is the group of `match` or of all steps. The end of an episode by quiet or expiry, and the end of the
+	// overflow alert, wait for this group.
 	steps awaitedParts
-	// firing is the group of the parts whose lines can keep a pending episode from firing.
+	// firing is the group of the parts whose lines can prevent a pending episode from firing.
 	firing awaitedParts
 	// clearOrUnless is the group of `clear` and `unless`. If the rule has neither, it is the same as steps.
 	clearOrUnless awaitedParts
@@ -264,8 +265,8 @@ func (g *groups) ofPart(p matcher.Part) *awaitedParts {
 	return &g.steps
 }
 
-// onHold reports whether a conclusion waits for a source without progress, or for a part
-// whose streams no source reads. A rule whose steps no source serves concludes nothing.
+// onHold reports whether a conclusion waits for a source without progress, or for a part whose streams no source reads.
+// If no source serves the steps of a rule, the rule concludes nothing.
 func (g *groups) onHold(now int64) bool {
 	return g.steps.IsServed() && (g.all.OnHold(now) || g.firing.OnHold(now) || g.clearOrUnless.OnHold(now))
 }
@@ -283,8 +284,9 @@ func (ep *episode) ReadUpTo() int64 {
 	return ep.awaits().readUpTo(ep.values, ep.who, ep.partialIdentity)
 }
 
-// awaits returns the group for which the conclusion about the lapse waits. If a clear line ended the brief failure, the lines
-// of the steps do not matter, because a later trigger changes neither whether the failure fired nor when it ended.
+// awaits returns the group for which the conclusion about the brief failure waits. If a clear line ended the brief
+// failure, the lines of the steps do not matter, because a later trigger changes neither whether the failure fired nor
+// when it ended.
 func (l *briefFailure) awaits() *awaitedParts {
 	if l.reason == ReasonClear {
 		return &l.ep.rs.groups.clearOrUnless

@@ -20,8 +20,8 @@ type linesByKey[V any] struct {
 	keyOf func(ep *episode) string
 
 	lines *quota.Cache[V] // value for each key
-	// older holds lines from a snapshot that was written without all labels of the identity. Its keys have no identity,
-	// because these lines apply to the streams of every identity, as they did when they were saved.
+	// older holds lines from a snapshot that was written without all labels of the identity. Its keys have no identity.
+	// The lines apply to the streams of every identity, as they did when they were saved.
 	older map[string]V
 }
 

@@ -68,9 +68,9 @@ func (ep *episode) asCause(now int64) *relation {
 type symptom struct {
 	cause *relation // the current cause; nil if there is none
 	had   *relation // the most recent cause; nil if there never was one
-	// earlier are triggers before baseTrigger that were read later. recent are the triggers of a firing episode that a
-	// late clear line may still separate from the first trigger. since is the time of the first trigger after such a
-	// clear line, or zero if there was none.
+	// earlier are triggers that lie before baseTrigger but were read after it. recent are the triggers of a firing
+	// episode that a late clear line may still separate from the first trigger. since is the time of the first trigger
+	// after such a clear line, or zero if there was none.
 	earlier, recent window.Times
 	since           int64
 	inhibit         inhibition

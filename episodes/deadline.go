@@ -15,7 +15,7 @@ import (
 // of a rule.
 type subject interface {
 	watermark.Subject
-	// subjectOf returns the rule, and the start and the key of the episode. An overflow has the latest possible start,
+	// subjectOf returns the rule, the start and the key of the subject. An overflow returns the latest possible start,
 	// so that it sorts last.
 	subjectOf() (rs *ruleState, starts int64, key string)
 	// conclude draws the conclusion after the watermark has reached the deadline.

@@ -16,8 +16,8 @@ import (
 	"crowsnest/redact"
 )
 
-// podDeletedDelay is the time between the deletion of a pod and the end of its episodes. During this time its last
-// lines may be read, and a pod of the same name may start.
+// podDeletedDelay is the time between the deletion of a pod and the end of its episodes. During this time the pod's
+// last lines may be read, and a pod of the same name may start.
 const podDeletedDelay = 5 * time.Minute
 
 // maxDeletedPods is the maximum number of deleted pods that are remembered. If there are more, the oldest are
@@ -30,10 +30,10 @@ type podName struct {
 }
 
 // PodDeleted reports that a pod was deleted at t. Its labels are the labels of its streams, which are namespace, pod,
-// and the labels of the identity. A deleted pod can no longer write a clear line. Therefore its episodes end with
-// ReasonPodDeleted podDeletedDelay later, by the clock of Evaluate. These are the episodes whose key names the pod and
-// that no line after t has extended. A key of a rule with `silent` that names the pod is disarmed at once, and lines up
-// to t do not arm it.
+// and the labels of the identity. A deleted pod can no longer write a clear line. Therefore the episodes whose key
+// names the pod end with ReasonPodDeleted, unless a line after t has extended them. They end podDeletedDelay after t,
+// by the clock of Evaluate. A key of a rule with `silent` that names the pod is disarmed at once, and lines up to t do
+// not arm it.
 func (e *Engine) PodDeleted(pod matcher.Labels, t time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

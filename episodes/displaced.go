@@ -58,7 +58,7 @@ func (e *Engine) displacedShare() int {
 	return max(maxClosed/max(with, 1), 1)
 }
 
-// save copies the most recently displaced alerts, no more than most.
+// save copies the most recently displaced alerts, at most most of them.
 func (d *displacedAlerts) save(most int) (out []saved.Displaced) {
 	if d.byClear == nil {
 		return nil
@@ -87,7 +87,7 @@ func (v *restorer) restoreDisplaced(rs *ruleState, r saved.Rule) {
 	for _, d := range r.Displaced {
 		x := v.transition(d.Closed)
 		if i := slices.IndexFunc(v.journal.closed, func(o *transition) bool { return o.closedKey() == x.closedKey() }); i >= 0 {
-			x = v.journal.closed[i] // the transition in closed has the texts
+			x = v.journal.closed[i] // the transition in closed has the rendered texts
 		}
 		rs.addDisplaced(string(d.Key), displacedAlert{x, d.Trigger})
 	}

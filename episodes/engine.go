@@ -42,8 +42,7 @@ import (
 
 // Bounds and delays of the engine.
 const (
-	// MaxFuture is the time that a record may be ahead of the clock. Beyond that it counts as
-	// "now".
+	// MaxFuture is the time that a record may be ahead of the clock. A later time is replaced by the time of the clock.
 	MaxFuture = 10 * time.Minute
 	// keepResolved is the time for which a resolved episode is listed and, after a restart, reported again.
 	keepResolved = 15 * time.Minute
@@ -75,8 +74,8 @@ type Config struct {
 	// Redactor hides the secrets in every key, capture and line before the engine returns them.
 	// Nil redacts nothing.
 	Redactor *redact.Redactor
-	// Cleaner has the same redactor and its results. Engines that take the same hits in one goroutine can share it. Nil
-	// means that the engine has its own.
+	// Cleaner has the same redactor and its results. Engines that take the same hits in one goroutine can share a
+	// Cleaner. Nil means that the engine makes its own.
 	Cleaner *Cleaner
 	// Unlabelled lets a clear or unless line without a value for a name in `same` apply to the keys that lack the value
 	// too. It is for files without stated labels. In a cluster such a line applies to no key.
@@ -104,9 +103,8 @@ func (c Config) withDefaults() Config {
 
 // Engine holds the episodes of all rules. It is safe for concurrent use.
 //
-// The engine locks, passes hits to their rules, and isolates a rule that panics. The types
-// ruleState, episode, brief failure and overflow decide what hits and deadlines of a rule mean. None of
-// them has a reference to the engine.
+// The engine locks, passes hits to their rules, and isolates a rule that panics. The types ruleState, episode,
+// briefFailure and overflow process the hits and deadlines of a rule. None of them has a reference to the engine.
 type Engine struct {
 	// rendering is held while texts are rendered. Meanwhile mu is free, so Take does not wait. rendering is always
 	// locked before mu.
@@ -270,7 +268,7 @@ func (e *Engine) EndWarmUp() {
 	e.journal.touchAll(e.order)
 }
 
-// readBack reports whether a line from before the warm-up made the episode of t fire.
+// readBack reports whether a line that was written before the warm-up made the episode of t fire.
 func (e *Engine) readBack(t *transition) bool { return t.EventTime.Before(e.warmed) }
 
 // runGuarded calls f for one rule and reports whether f returned. If f panics, the rule is quarantined. Then its hits
@@ -288,7 +286,7 @@ func (e *Engine) runGuarded(rs *ruleState, now int64, f func()) (ok bool) {
 
 func (e *Engine) quarantineRule(rs *ruleState, now int64) {
 	rs.quarantined = true
-	rs.disarmDeadlines() // the deadlines share a heap with other rules, and computing them may be what panics
+	rs.disarmDeadlines() // the deadlines share a heap with other rules, and computing one may have caused the panic
 	e.freezeRule(rs, now)
 }
 

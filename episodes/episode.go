@@ -78,20 +78,20 @@ type Episode struct {
 	EndsAt   time.Time // event time of the end; zero while open
 	// ConcludedAt is the clock's time when the end was concluded. It is zero while the episode is open.
 	ConcludedAt time.Time
-	// FiredBeforeRestore is set while the state is the one that an earlier process saved in a snapshot. The times do not show
-	// this, because the clock may have been changed since then.
+	// FiredBeforeRestore is set while an episode has the firing state that an earlier process saved in a snapshot. The
+	// times do not show this, because the clock may have been set since then.
 	FiredBeforeRestore bool
 	EventTime          time.Time   // event time of the line that made the episode fire, from which the latency is computed
 	Count              int64       // number of lines since the start of the window that opened the episode
 	Line               redact.Text // line of the newest trigger
 	FirstLine          redact.Text // line that opened the episode
-	Tenant             string      // tenant that is charged for the episode in every limit
+	Tenant             string      // tenant whose limits count the episode
 	Origin             string      // name of the first log of its lines, and the number of other logs; empty if unknown
 
 	// OnHold is set while a negative conclusion waits for the watermark of a source.
 	OnHold bool
 	// WaitsFor are the names of the sources without progress for which the conclusion waits, sorted. It is empty if
-	// OnHold is not set, if no source reads the streams of the rule's part, or if the rule is suspended.
+	// OnHold is not set, if no source reads the streams of the awaited part, or if the rule is suspended.
 	WaitsFor []string
 	// AwaitedParts are the parts of the rule for whose lines the conclusion waits. It is empty if OnHold is not set, or if the
 	// rule is suspended.

@@ -21,7 +21,8 @@ type journal struct {
 	updated int64          // time of the last update
 	closed  []*transition  // episodes resolved within keepResolved, the oldest first
 	ended   []*pastEpisode // episodes that ended within keepResolved, including those that never fired, with their history
-	// Until the time old, dropOld has nothing to drop. Zero means that the time is not known.
+	// nothingToDropUntil is the clock's time up to which dropOld has nothing to drop. Zero means that this time is not
+	// known.
 	nothingToDropUntil int64
 	spans              notified.Spans
 	infra              func(party string) bool // infra reports whether a tenant is an infrastructure namespace

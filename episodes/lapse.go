@@ -67,9 +67,9 @@ func (rs *ruleState) acceptLapsed(values []redact.Text, trig *window.Trigger, g 
 	(&briefFailure{ep: ep, times: found}).add()
 }
 
-// placeLapse makes room for one more brief failure of a tenant. It returns false if there is no room. Infrastructure namespaces
-// and all other tenants have the same number of places. The tenant with the most brief failures loses one to a tenant with
-// fewer.
+// placeLapse makes room for one more brief failure of a tenant. It returns false if there is no room. Infrastructure
+// namespaces and all other tenants have the same number of places. If no place is free, the tenant with the most brief
+// failures loses one to a tenant with fewer.
 func (rs *ruleState) placeLapse(party string, now int64) bool {
 	if len(rs.briefFailures) < rs.rule.Limit {
 		return true
@@ -107,8 +107,9 @@ func (l *briefFailure) add() {
 	l.recompute()
 }
 
-// isJoinedBy reports whether a trigger at t belongs to the lapse. It does not belong to the brief failure if a clear line lies
-// between them. Without clear lines, it does not belong if the quiet time lies between them.
+// isJoinedBy reports whether a trigger at t belongs to the brief failure. It does not belong if a clear line lies
+// between the trigger and the failure. Without clear lines, it does not belong if at least the quiet time lies between
+// them.
 func (l *briefFailure) isJoinedBy(t int64, g window.Gap) bool {
 	if l.ep.rs.rule.Clear != nil {
 		return g.Lo < l.times[0] && l.times[0] < g.Hi
@@ -161,8 +162,8 @@ func (ep *episode) applyClear(known window.Clears, t, now int64, line window.Tex
 }
 
 // splitTriggers divides triggers into those before and those after a clear line at t. hi is the time of the next clear
-// line. A trigger may have counted lines on both sides of the clear line. Therefore triggers ahead of the watermark are
-// computed again from the window.
+// line. The window of a trigger may have lines on both sides of the clear line at t. Therefore triggers ahead of the
+// watermark are computed again from the window.
 func (rs *ruleState) splitTriggers(w *keyWindow, ts window.Times, known window.Clears, t, hi int64) (before, after window.Times) {
 	before, after = slices.Clone(ts[:ts.IndexAfter(t-1)]), slices.Clone(ts[ts.IndexAfter(t):])
 	if w == nil || !rs.needsWindow() {
@@ -294,8 +295,8 @@ func (l *briefFailure) remove() {
 	rs.briefFailures = slices.DeleteFunc(rs.briefFailures, func(o *briefFailure) bool { return o == l })
 }
 
-// dropMuted drops triggers from the start of ts that an `unless` line mutes. An unless line mutes a trigger if it would
-// end the episode of the trigger before the episode fires, or before end.
+// dropMuted drops triggers from the start of ts that an unless line mutes. If the first trigger had opened an episode,
+// such an unless line would have ended the episode before it fired. Only unless lines up to end count.
 func (rs *ruleState) dropMuted(ep *episode, ts window.Times, end int64) window.Times {
 	u := rs.rule.Unless
 	x := rs.unlessLines.lines.Items[ep.mutes]

@@ -33,7 +33,7 @@ type episode struct {
 	state  State
 	// namespace is the namespace of the stream whose line opened the episode, as the source states it.
 	namespace    string
-	openedTenant string // tenant that is charged for the episode while it is in no quota; see the method tenant
+	openedTenant string // tenant of the episode while the episode has no slot in the quota; see the method tenant
 
 	starts      int64 // time of the trigger that opened the episode
 	clockShift  int64 // total of the clock changes that starts was corrected for
@@ -47,7 +47,7 @@ type episode struct {
 	// of last is the line of the newest trigger.
 	sequence window.Hits
 	last     window.Hit
-	times    window.Times // times of the triggers, while isUndecided holds
+	times    window.Times // times of the triggers while isUndecided returns true
 	first    window.Text  // line of the trigger that opened the episode
 	logs     intake.Logs
 	window   *keyWindow

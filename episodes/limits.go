@@ -206,8 +206,8 @@ func (rs *ruleState) evictedWindow(_ string, w *keyWindow, party string) {
 	}
 }
 
-// evictedClear counts an evicted clear line. It does not count a line older than the watermark, because only late lines
-// need that one. The windows that the clear line emptied stay empty.
+// evictedClear counts an evicted clear line. It does not count a clear line older than the watermark, because only late
+// lines still need such a clear line. The windows that the clear line emptied stay empty.
 func (rs *ruleState) evictedClear(key string, c window.Clears, party string) {
 	rs.dropCleared(key, func(*keyWindow) int64 { return c.Newest })
 	for _, ep := range rs.clearLines.sharingEpisodes(rs, key) {

@@ -38,7 +38,7 @@ type overflow struct {
 const (
 	maxNamedLost = 5
 	maxLostName  = 256 // maximum length in bytes
-	// waitingPerLimit is the number of refused keys that are counted exactly, as a multiple of the rule's limit.
+	// waitingPerLimit is a multiple of the rule's limit. Up to that many refused keys are counted exactly.
 	waitingPerLimit = 10
 )
 

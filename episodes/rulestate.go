@@ -22,11 +22,11 @@ type ruleState struct {
 	// mutesElsewhere is set if no step reads the streams of `unless`. Then the order in which lines of `unless` and of
 	// the steps are read depends on the sources.
 	mutesElsewhere  bool
-	partialEpisodes int // number of open episodes that are loose
+	partialEpisodes int // number of open episodes with partialIdentity set
 	groups          groups
 	// suspended is the time at which the rule was suspended, or window.NoTime if it is not suspended.
 	suspended    int64
-	heldBack     int64 // time at which Engine.HoldBack stopped the watermark; window.NoTime if it did not
+	heldBack     int64 // time at which Engine.HoldBack stopped the watermark; window.NoTime if HoldBack did not stop it
 	participates bool  // whether the rule is the cause or a symptom of another rule
 	// quarantined is set if the rule panicked. Then it is also suspended.
 	quarantined bool
@@ -73,7 +73,7 @@ type keyWindow struct {
 	window.Window
 	key             []redact.Text // values of `by`
 	who             *intake.Identity
-	partialIdentity bool   // whether the window matches every identity; see restored.loose
+	partialIdentity bool   // whether the window matches every identity; see restored.partialIdentity
 	clears          string // key of the clear lines that apply to the window
 }
 
@@ -190,9 +190,9 @@ func (rs *ruleState) watermark() int64 {
 	return rs.groups.steps.readUpToForAll()
 }
 
-// watermarkOf returns the time up to which all lines were read that could belong to one key. Windows keep the lines
-// that later lines of the key may still need. A lagging stream without lines of the key is ignored, because otherwise
-// lines of an ended episode would count for the next one.
+// watermarkOf returns the time up to which all lines were read that could belong to one key. A window keeps lines after
+// this time, because later lines of the key may still need them. A lagging stream without lines of the key is ignored,
+// because otherwise lines of an ended episode would count for the next one.
 func (rs *ruleState) watermarkOf(values []redact.Text, who *intake.Identity, loose bool) int64 {
 	if rs.rule.Clear != nil {
 		return rs.groups.all.readUpTo(values, who, loose)
@@ -250,10 +250,12 @@ func (rs *ruleState) partyOfKey(values []redact.Text) string {
 
 // restored marks an episode that was read from a snapshot.
 type restored struct {
-	// partialIdentity is set if the snapshot was written without all labels of the identity. A loose episode matches every
-	// identity. The first trigger whose key differs only in the identity pins the episode to its identity.
+	// partialIdentity is set if the snapshot was written without all labels of the identity. Such an episode is loose,
+	// which means that it matches every identity. The first trigger whose key differs only in the identity pins the
+	// episode to its identity.
 	partialIdentity bool
-	// nameless is set on a pinned episode, because its alert keeps the labels with which somebody was notified of it.
+	// nameless is set on a loose episode that was pinned to an identity. Its alert does not get the labels of the
+	// identity, because somebody was notified of the alert without them.
 	nameless bool
 	// firedBefore is set on an episode that fired before it was restored.
 	firedBefore bool

@@ -14,7 +14,7 @@ type EventKind string
 
 // The kinds of events.
 const (
-	EventCounted  EventKind = "counted"  // a line of the window that opened the episode; it is line N of Of
+	EventCounted  EventKind = "counted"  // a line of the window that opened the episode; it is line N of Total
 	EventLast     EventKind = "last"     // the last line of the key before the silence, for a rule with `silent`
 	EventOpened   EventKind = "opened"   // the condition became true
 	EventFired    EventKind = "fired"    // the engine concluded that the episode fires
@@ -29,7 +29,7 @@ const (
 type Event struct {
 	Time time.Time
 	Kind EventKind
-	// N and Of are set for EventCounted. They count lines, different values, or steps of a sequence.
+	// N and Total are set for EventCounted. They count lines, different values, or steps of a sequence.
 	N, Total int
 	// Line is the line that opened or ended the episode. It is empty if no line did so, or if the line is unknown.
 	Line redact.Text

@@ -13,7 +13,7 @@ import (
 // transition is the state of an episode at one moment, as the engine concluded it. Its texts are rendered when they are
 // first needed, while the engine's mutex is free; see renderAll.
 type transition struct {
-	Episode  // its Line, First and Annotations are valid once done is set
+	Episode  // the fields Line, FirstLine and Annotations are valid once done is set
 	rs       *ruleState
 	ep       *episode         // episode; nil for an overflow alert and for an episode from a snapshot
 	overflow *render.Overflow // data of an overflow alert; nil for an episode

@@ -29,12 +29,12 @@ type Entry struct {
 	Lines       int64             `json:"lines,omitempty"`
 	// Notified is the number of notifications that receivers accepted while the episode fired.
 	Notified int `json:"notified,omitempty"`
-	// Flaps is the number of earlier episodes of the alert in a series, in which each episode began less than an hour
-	// after the previous one ended. History sets it.
+	// Flaps is the number of earlier episodes of the alert in a series. In a series, each episode begins less than an
+	// hour after the end of the previous episode. History sets it.
 	Flaps int    `json:"flaps,omitempty"`
 	Cause *Cause `json:"cause,omitempty"` // cause of which the episode was a symptom; nil if none was known
-	// Suppressed is the reason why Alertmanager notified nobody of the alert when the episode ended. It is nil if it
-	// notified, or if this is not known.
+	// Suppressed is the reason why Alertmanager notified nobody of the alert when the episode ended. It is nil if
+	// Alertmanager notified somebody, or if this is not known.
 	Suppressed *Suppression `json:"suppressed,omitempty"`
 	Tenant     string       `json:"party,omitempty"` // namespace, with its cluster, to which the entry is charged
 	// Infrastructure is set if the namespace belongs to the infrastructure.

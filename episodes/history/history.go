@@ -17,7 +17,7 @@ const (
 	// FlapsWithin is the time after the end of an episode within which a new episode of the same alert counts as a
 	// flap.
 	FlapsWithin = time.Hour
-	// reserve is the divisor of the part of each limit that is reserved for infrastructure namespaces.
+	// reserve determines the part of each limit, 1/reserve, that is kept for infrastructure namespaces.
 	reserve = 5
 	// maxExported is the maximum number of entries that Export returns.
 	maxExported = 1000
@@ -80,9 +80,9 @@ func New(cfg Config) *History {
 	}
 }
 
-// Add remembers an ended episode. A restart may conclude the end of a known episode again. Such an entry replaces the
-// known one if its end is different or if it has more notifications. Add keeps the maps of the entry, which must not
-// change afterwards.
+// Add remembers an ended episode. After a restart, the end of a known episode may be concluded again. The new entry
+// replaces the known one if it has a different end or more notifications. Add keeps the maps of the entry, which must
+// not change afterwards.
 func (h *History) Add(e Entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -58,8 +58,8 @@ func (h *History) MarkWritten(b Batch) {
 	})
 }
 
-// Export returns the entries that are not on disk, for the snapshot that contains the ends of these episodes. It
-// returns nil if there are none. If there are more than 1,000 entries, it returns the newest 1,000.
+// Export returns the entries that are not on disk, so that the snapshot that contains the ends of these episodes has
+// the entries too. It returns nil if there are none. If there are more than 1,000 entries, it returns the newest 1,000.
 func (h *History) Export() ([]byte, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -143,7 +143,7 @@ func (b *Intake) CleanValues(m *Memory, h *matcher.Hit) []redact.Text {
 }
 
 // cleanValue returns one value, cleaned as in CleanValues. line is the redacted line, or empty if the line was not
-// redacted yet. kept reports whether the result is in memory that the caller does not own.
+// redacted yet. kept reports whether the result stays valid when the memory of the hit is reused.
 func (cl *Cleaner) cleanValue(rule uint64, h *matcher.Hit, i int, line *redact.Text) (c redact.Text, kept bool) {
 	v := h.Values[i]
 	if cl.redactor == nil {

@@ -14,7 +14,7 @@ import (
 // rules and hundreds of sources, but few distinct sets of sources.
 type Group struct {
 	Lateness  int64 // largest lateness of its sources
-	WasOnHold bool  // state at the last call of TurnedGroups
+	WasOnHold bool  // whether the group was on hold at the last call of TurnedGroups
 
 	in      *Sources
 	sources []*source
@@ -86,7 +86,7 @@ func (g *Group) silent(now int64, match func(*source) bool) []string {
 	return out
 }
 
-// CanServe reports whether any source can satisfy the selector.
+// CanServe reports whether any source, of this group or another, can satisfy the selector.
 func (g *Group) CanServe(from rules.Selector) bool { return g.in.CanServe(from) }
 
 // IsServed reports whether the group has a source.

@@ -11,7 +11,7 @@ const (
 	// rememberClears is the time behind the watermark up to which a late line is compared with
 	// the clear lines around it.
 	rememberClears = time.Hour
-	maxClears      = 64 // maximum number per key, in addition to the newest
+	maxClears      = 64 // maximum number of clear lines per key, in addition to the newest
 )
 
 // Special values of times.
@@ -23,8 +23,8 @@ const (
 // Gap is the time between two consecutive clear lines, at Lo and Hi.
 type Gap struct{ Lo, Hi int64 }
 
-// Clears holds the clear lines of one key. They divide time into gaps, and all lines of one failure lie in the same
-// gap.
+// Clears holds the clear lines of one key. Clear lines divide time into gaps, and all lines of one failure lie in the
+// same gap.
 type Clears struct {
 	Newest int64
 	Since  int64 // time up to which clear lines may have been dropped
@@ -63,8 +63,8 @@ func (c Clears) Add(t int64, wait time.Duration, watermark int64) Clears {
 	return c
 }
 
-// GapAround returns the gap that contains t. It reports false if t lies at a clear line, or before one that may have
-// been dropped.
+// GapAround returns the gap that contains t. It returns false if t is the time of a clear line, or if a clear line
+// after t may have been dropped.
 func (c Clears) GapAround(t int64) (g Gap, alive bool) {
 	if t > c.Newest {
 		return Gap{c.Newest, Forever}, true

@@ -11,7 +11,7 @@ import (
 type Text struct {
 	Raw   string      // line before redaction; empty once it is redacted
 	Clean redact.Text // redacted and truncated line
-	// Borrowed means that Raw refers to memory of the caller of Take. Then Raw can have any length.
+	// Borrowed means that Raw refers to memory of the caller of Take. A borrowed Raw can have any length.
 	Borrowed bool
 }
 

@@ -14,7 +14,7 @@ type Hit struct {
 	ID     uint64
 	Values []redact.Text // values in the order of Names
 	Names  []string      // names of the values, shared by the hits of one version of a rule
-	Line   Text          // line; dropped from all but the newest hits
+	Line   Text          // line of the hit; only the newest hits keep it
 	// Borrowed means that Values refer to memory of the caller of Take. copied are the values that were copied for the
 	// previous hit, which are usually equal.
 	Borrowed bool

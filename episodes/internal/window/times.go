@@ -90,8 +90,8 @@ func UnpackTimes(b []byte) Times {
 	return ts
 }
 
-// lineTimes are the times of the counted lines of a key. Dropped times stay in memory until they are a quarter of it,
-// so that dropping times moves few bytes per line even in a window of thousands of lines.
+// lineTimes are the times of the counted lines of a key. Dropped times stay in memory until they are a quarter of the
+// list. Dropping times therefore moves few bytes per line, even in a window of thousands of lines.
 type lineTimes struct {
 	all     Times
 	dropped int // number of dropped times at the start of all

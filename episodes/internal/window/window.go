@@ -15,8 +15,7 @@ import (
 
 // Window holds the counted lines of one key.
 type Window struct {
-	// Steps holds the hits of each step of a sequence. several means that one line is in the list of more than one
-	// step.
+	// Steps holds the hits of each step of a sequence. several means that a line is in the lists of more than one step.
 	Steps   []Hits
 	several bool
 	// lines are the times of the counted lines. They are not used for a sequence. newest is the hit of the newest
