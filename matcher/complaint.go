@@ -9,8 +9,8 @@ import (
 	"crowsnest/matcher/internal/prefilter"
 )
 
-// Complaint is a line that no part of any rule matches and that may report a problem, as its level and its first words
-// show. Its text belongs to the Buffer.
+// Complaint is a line that may report a problem, as its level and its first words show, and that no part of any rule
+// matches. Its text belongs to the Buffer.
 type Complaint struct {
 	// Line is the text without its envelope. If the complaint is a klog block or a panic, Line contains all its lines.
 	Line string
@@ -35,7 +35,7 @@ func NewUnmatchedBuffer() *Buffer { return &Buffer{watch: true, everyLine: true,
 // Complaints returns the complaints of the last call. They are valid until the next call.
 func (b *Buffer) Complaints() []Complaint { return b.complaints }
 
-// hitSince reports whether there is a hit, after the first before hits, of a rule that trusts the stream.
+// hitSince reports whether a rule that trusts the stream has a hit. It ignores the first before hits.
 func (r *run) hitSince(before int) bool {
 	hits := r.hits()[before:]
 	for i := range hits {
@@ -80,8 +80,8 @@ func (r *run) complains(text []byte) bool {
 	return r.hasComplaintWord(text)
 }
 
-// IsComplaint reports whether a line without its envelope may report a problem, as far as its level
-// and its first words show. It is safe for concurrent use.
+// IsComplaint reports whether a line may report a problem, as its level and its first words show. The line must have no
+// envelope. IsComplaint is safe for concurrent use.
 func IsComplaint(line string) bool {
 	text := []byte(line)
 	switch levelVerdict(text) {
@@ -96,8 +96,8 @@ func IsComplaint(line string) bool {
 	return r.hasComplaintWord(text)
 }
 
-// levelWithin and wordWithin are the number of bytes at the start of a line in which a level and a word are searched
-// for.
+// levelWithin is the number of bytes at the start of a line in which a level is searched for. wordWithin is the same
+// number for a word.
 const (
 	levelWithin = 192
 	wordWithin  = 160

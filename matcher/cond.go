@@ -11,11 +11,11 @@ type cond struct {
 	id       int // index of its state in scratch.states, unique within a part
 	voices   lines.Voice
 	states   bool // whether a match of its fields proves that the program itself reports something; see statesFields
-	unsure   bool // whether another text must be in the program's own voice; see isUnsure
+	unsure   bool // whether another text of the line must be in the program's own voice; see isUnsure
 	contains []literals.Needle
 	regex    *literals.Expression
 	need     *literals.Cond    // literal texts that regex requires
-	texts    []literals.Needle // alternatives if regex consists only of literal alternatives, otherwise nil
+	texts    []literals.Needle // literal alternatives of regex if it consists only of these, otherwise nil
 	groups   []group
 	fields   []fieldCond
 	any      []*cond
@@ -85,8 +85,8 @@ func (cc *condCompiler) compile(m *rules.Matcher, in rules.In, beside bool) *con
 	return c
 }
 
-// sufficientTexts returns texts for which one is enough: a line that contains any one of them satisfies the condition.
-// It returns nil if the condition requires more, or if it captures something.
+// sufficientTexts returns texts of which one suffices. A line that contains any of them satisfies the condition. It
+// returns nil if the condition requires more than a text, or if it captures something.
 func (c *cond) sufficientTexts() []literals.Text {
 	if len(c.fields) > 0 || c.not != nil || c.voices&lines.Message == 0 {
 		return nil
@@ -104,7 +104,8 @@ func (c *cond) sufficientTexts() []literals.Text {
 	return nil
 }
 
-// anyOfAll returns the sufficient texts of all branches. It returns nil if a branch has none, or has another `in`.
+// anyOfAll returns the sufficient texts of all branches. It returns nil if a branch has no sufficient texts, or has
+// another `in`.
 func (c *cond) anyOfAll() (all []literals.Text) {
 	for _, b := range c.any {
 		texts := b.sufficientTexts()
@@ -197,8 +198,8 @@ func (c *cond) holdsAsBranch(sc *scratch, line []byte, said bool) bool {
 }
 
 // matches reports whether the expression matches, and whether one of its texts is in the program's own voice. whole
-// means that every match counts. decided means that the required texts already prove a match that counts. beside is the
-// argument said of findExpression.
+// means that every match counts. decided means that the required texts already prove that a match counts. beside is
+// passed to findExpression as its argument said.
 func (c *cond) matches(sc *scratch, line []byte, whole, decided, beside bool) (found, said bool) {
 	if !whole && c.texts != nil {
 		return findAny(c.texts, line, &sc.quotes, c.voices, beside)

@@ -27,7 +27,7 @@ type scratch struct {
 	marks   []uint64 // bit set of the parts to try; all bits are zero between lines
 	states  []condState
 	part    int32 // index of the part that is being tried
-	// branches are the texts of the branches of the current part, in the form of sieve.branches. It is nil if they are
+	// branches are the texts of the branches of the current part, as in sieve.branches. It is nil if the texts are
 	// unknown.
 	branches [][]int32
 	places   []int // first positions of the texts of a condition
@@ -88,7 +88,8 @@ func (r *run) matchLine(text []byte, m moment) {
 	}
 }
 
-// markParts marks the parts to try on a text. It returns false if no part has to be tried.
+// markParts marks the parts of rules whose conditions have to be evaluated on a text. It returns false if there is no
+// such part.
 func (r *run) markParts(text []byte) bool {
 	v, sc := r.sieve, r.sc
 	if r.textAt >= 0 {
@@ -110,8 +111,8 @@ func (r *run) markParts(text []byte) bool {
 	return true
 }
 
-// markByFields marks the parts of which a text is in an additional field of the record. It skips decided parts, because
-// they have no condition on fields.
+// markByFields marks the parts that have a required text in an additional field of the record. It skips parts with
+// decided set, because these have no condition on fields.
 func (r *run) markByFields() (marked bool) {
 	sel, sc := r.sel, r.sc
 	for _, f := range r.fields {
@@ -182,7 +183,7 @@ func (pt *part) holds(sc *scratch, text []byte) bool {
 	return pt.decided && sc.saysText(pt.cond.voices) || pt.cond.holds(sc, text)
 }
 
-// saysText reports whether a text of the current part, by which the sieve found the part, is in one of the voices.
+// saysText reports whether one of the texts by which the sieve found the current part is in one of the voices.
 func (sc *scratch) saysText(voices lines.Voice) bool {
 	v := sc.run.sieve
 	return voices == everyVoice || slices.ContainsFunc(sc.found, func(t prefilter.FoundText) bool {

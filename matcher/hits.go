@@ -11,7 +11,7 @@ import (
 	"crowsnest/rules"
 )
 
-// line is a logical line or a record for which a part is tried. The first hit computes the values that all its hits
+// line is a logical line or a record on which parts are tried. The first hit computes the values that all its hits
 // share.
 type line struct {
 	text      []byte
@@ -55,7 +55,7 @@ func (r *run) captureValues(pt *part, l *line) []string {
 	sc := r.sc
 	sc.values = slices.Grow(sc.values[:0], len(names))[:len(names)]
 	clear(sc.values)
-	if !pt.decided { // a decided part has no captures and no chosen branch
+	if !pt.decided { // if part.decided is set, the condition captures nothing and may not have been evaluated
 		pt.cond.setCaptures(sc, l.text)
 	}
 	out := r.buf.makeStrings(len(names))
@@ -87,8 +87,8 @@ func streamField(f *lines.Fields, from rules.Selector, name string, unknown bool
 	return v
 }
 
-// fillFromRecord adds the values that a record as a whole lacks. They come from the first of its lines that satisfies
-// the condition by itself, because a line of a block has fields that the block as a whole does not have.
+// fillFromRecord adds the values that a record as a whole lacks. The values come from the first line of the record that
+// satisfies the condition by itself, because a line of a block may have fields that the block as a whole lacks.
 func (r *run) fillFromRecord(out []string, pt *part, l *line) {
 	for x := range r.recordLines(l) {
 		if pt.cond.holds(r.sc, x.text) {

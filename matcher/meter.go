@@ -21,8 +21,8 @@ type meter struct {
 }
 
 const (
-	// maxPanics is the number of panics after which a rule is quarantined. The whole rule is quarantined, because with
-	// one part missing the other parts would lead to wrong conclusions.
+	// maxPanics is the number of panics after which a rule is quarantined. The whole rule is quarantined, because
+	// without one of its parts the other parts would lead to wrong conclusions.
 	maxPanics = 3
 	// costly is the value of meter.state for a rule that is quarantined because of its cost.
 	costly = 1 << 20

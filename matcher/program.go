@@ -80,8 +80,8 @@ type part struct {
 func Compile(set *rules.Set) (*Program, error) { return compileFor(set, ordinary()) }
 
 // CompileOpen is like Compile, but the rules read the lines of every namespace. The caller checks each hit with
-// Set.Trusts. If no rule with a hit for a line trusts the line's namespace, the line is searched for a problem like a
-// line without a hit.
+// Set.Trusts. A line with hits only of rules that do not trust its namespace is searched for a complaint, like a line
+// without a hit.
 func CompileOpen(set *rules.Set) (*Program, error) {
 	open := *set
 	open.Namespaces = nil

@@ -12,7 +12,7 @@ import (
 //
 // A block is matched as a whole when it is complete. If a part of a rule holds for the block, there is one hit, with
 // the time and the fingerprint of the block's first line. A part that does not hold for the block is tried on each line
-// separately, so that a rule for a line inside a block need not know the block.
+// separately, so that a rule for a line inside a block need not describe the block.
 //
 // Only the next line ends a panic, and there may never be one. Therefore the lines of a panic are matched immediately
 // and separately. At the end of the panic, the parts that matched no single line are tried on the whole text. A rule
@@ -48,8 +48,9 @@ type recordLine struct {
 	id  uint64
 }
 
-// Limits of a record. A line for which there is no room is matched immediately and separately. There is always room for
-// the last line of a block, because its fields belong to the record. A record that reaches a limit is complete.
+// Limits of a record. A line for which there is no room in the record is matched immediately and separately. There is
+// always room for the last line of a block, because the fields in that line belong to the record. A record that reaches
+// a limit is complete.
 const (
 	maxRecordBody  = MaxLine - 4<<10 // maximum number of bytes of all lines except the last line of a block
 	maxRecordKept  = 256             // maximum number of lines that are kept

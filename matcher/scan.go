@@ -17,8 +17,8 @@ func (p *Program) Scan(s *Stream, block []byte, now time.Time) []Hit {
 	return p.ScanInto(nil, s, block, now)
 }
 
-// ScanInto is Scan with hits in memory of buf. The hits and their texts are valid until the next call with the same
-// buffer, as long as the block does not change. If buf is nil, the hits own their memory.
+// ScanInto is Scan, but buf owns the memory of the hits. The hits and their texts are valid until the next call with
+// the same buffer, as long as the block does not change. If buf is nil, the hits own their memory.
 func (p *Program) ScanInto(buf *Buffer, s *Stream, block []byte, now time.Time) []Hit {
 	s.chooseRules(p)
 	if len(s.sel.parts) == 0 && !buf.wantsEveryLine() {
@@ -50,8 +50,8 @@ func (p *Program) ScanInto(buf *Buffer, s *Stream, block []byte, now time.Time) 
 // Match matches one record. Its result is like that of Scan.
 func (p *Program) Match(s *Stream, rec Record) []Hit { return p.MatchInto(nil, s, rec) }
 
-// MatchInto is Match with hits in memory of buf, as in ScanInto. The text of the record must not change while the hits
-// are used.
+// MatchInto is Match, but buf owns the memory of the hits, as in ScanInto. The text of the record must not change while
+// the hits are used.
 func (p *Program) MatchInto(buf *Buffer, s *Stream, rec Record) []Hit {
 	s.chooseRules(p)
 	s.counters.Lines++
@@ -81,7 +81,7 @@ func (p *Program) MatchInto(buf *Buffer, s *Stream, rec Record) []Hit {
 // Scan.
 func (p *Program) Flush(s *Stream, now time.Time) []Hit { return p.FlushInto(nil, s, now) }
 
-// FlushInto is Flush with hits in memory of buf, as in ScanInto.
+// FlushInto is Flush, but buf owns the memory of the hits, as in ScanInto.
 func (p *Program) FlushInto(buf *Buffer, s *Stream, now time.Time) []Hit {
 	s.chooseRules(p)
 	r := p.beginRun(buf, nil, s, now)
@@ -176,9 +176,9 @@ type run struct {
 	// textAt is the offset in the block of the text of the current physical line, if prefilter.Lines has searched it.
 	// It is -1 if any other text is matched.
 	textAt int
-	// The next two hold a time that is not parsed yet, with TextTime. At most one of them is not nil.
+	// With TextTime, prev or undated holds a time that is not parsed yet. At most one of them is not nil.
 	prev    []byte // timestamp of the newest envelope
-	undated []byte // lines of the block from which the newest time has not been read yet
+	undated []byte // lines of the block in which the newest time has not been searched for yet
 }
 
 func (p *Program) beginRun(buf *Buffer, block []byte, s *Stream, now time.Time) *run {

@@ -8,8 +8,8 @@ import (
 	"crowsnest/rules"
 )
 
-// maxSelections is the maximum number of selections that a program caches. When it is reached, the cache is emptied.
-// Streams keep their selections.
+// maxSelections is the maximum number of selections that a program caches. A full cache is emptied. Streams keep their
+// selections.
 const maxSelections = 1024
 
 // selection is the prepared set of parts that may apply to a stream. Streams with the same parts share it. It is

@@ -11,7 +11,7 @@ import (
 type Format int
 
 // Formats of lines. FormatAuto detects the envelope. It first tries the format of the newest line that had an envelope.
-// A line without an envelope is text.
+// A line without an envelope is matched unchanged.
 const (
 	FormatAuto   Format = iota
 	FormatText          // no envelope, so the line is the text

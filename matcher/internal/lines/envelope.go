@@ -19,8 +19,8 @@ type Envelope struct {
 //
 //	2025-11-20T10:00:00.123456789Z stderr F text
 //
-// A word of a line has the form of criForm if an exclusive or with criForm gives 0 to 9 for each digit and 0 for all
-// other bytes. Then adding criReaches sets no top bit.
+// A word of a line has the form of criForm if the exclusive or of both is 0 to 9 for each digit and 0 for all other
+// bytes. In this case, adding criReaches sets no top bit.
 const (
 	topBits = 0x8080808080808080
 	criForm = "0000-00-00T00:00:00.000000000Z s"
@@ -160,9 +160,8 @@ func (d *Docker) Free(size int) {
 	}
 }
 
-// Read reads the envelope of a line. ok is false if the line has none. A text that does not end
-// with a newline continues in the next line of its stream. The text is valid until the next
-// call.
+// Read reads the envelope of a line. ok is false if the line has none. A text without a newline at its end continues in
+// the next line of its stream. The text of the envelope is valid until the next call.
 func (d *Docker) Read(line []byte) (e Envelope, ok bool) {
 	if bytes.HasPrefix(line, []byte(`{"log":"`)) {
 		if e, ok = d.readUsual(line); ok {

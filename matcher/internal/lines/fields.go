@@ -31,8 +31,8 @@ func (f *Fields) Reset(line []byte, more ...Field) { f.line, f.more, f.read = li
 // part of the line. A field may be present and empty.
 func (f *Fields) Lookup(name string) (value []byte, ok bool) { return f.LookupSaid(name, nil) }
 
-// LookupSaid is Lookup for a field in the program's own voice. Such a field is neither in quoted text nor in a line
-// that continues another line. If quotes is nil, every field counts.
+// LookupSaid is Lookup for a field in the program's own voice. A field in quoted text, or in a line that continues
+// another line, is not in the program's own voice. If quotes is nil, every field counts.
 func (f *Fields) LookupSaid(name string, quotes *Quotes) (value []byte, ok bool) {
 	for i := range f.more {
 		if string(f.more[i].Name) == name {

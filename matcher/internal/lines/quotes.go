@@ -43,7 +43,7 @@ type Quotes struct {
 	limit int
 }
 
-// Reset sets the line to read, without its envelope. It must not change while spans are used.
+// Reset sets the line to read, which must have no envelope. The line must not change while its spans are used.
 func (q *Quotes) Reset(line []byte) { q.line, q.spans, q.upTo = line, q.spans[:0], 0 }
 
 // Spans returns the spans that are not in the voice Message, in order. They are valid until the
@@ -327,7 +327,8 @@ func (q *Quotes) readPairs(start int) {
 		bare = -1
 	}
 	end := start
-	// An unquoted text is read to its end, because a quote in it may be closed after the limit.
+	// An unquoted text that begins before the limit is read to its end, even beyond the limit. A quote inside the text
+	// may be closed only after the limit.
 	for first := true; r.nextToken() && (r.i < q.limit || bare >= 0); first = false {
 		from := r.i
 		key, quoted := r.readKey()

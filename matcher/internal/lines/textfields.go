@@ -168,8 +168,8 @@ func isPrintable(r rune) bool { return ' ' <= r && r <= '~' }
 type textReader struct {
 	b []byte
 	i int
-	// letters is the offset before which quotes in front of letters are ordinary characters, because no earlier quote
-	// is closed on their line.
+	// letters is an offset. The quotes before this offset are ordinary characters, because an earlier quote is not
+	// closed on the same line.
 	letters int
 }
 
@@ -232,7 +232,8 @@ func (r *textReader) skipToken() {
 	r.i++
 }
 
-// readValue reads an equals sign and the value after it. has is false if the value is on later lines that are missing.
+// readValue reads an equals sign and the value after it. has is false if the value should be on later lines, but these
+// lines are missing.
 func (r *textReader) readValue() (val []byte, kind valueKind, has bool) {
 	r.i++
 	switch r.currentByte() {

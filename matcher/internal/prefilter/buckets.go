@@ -20,7 +20,8 @@ type buckets struct {
 	windows []tier // windows of the texts, in tiers by the length of the window
 }
 
-// tables hold one bit for each bucket. The indexes are the group of the bucket, the pair and the hash.
+// tables hold one bit for each bucket. They are indexed by the group of the bucket, the pair's position in the window,
+// and the hash of the pair.
 type tables [2][maxPairs][128]uint8
 
 const (

@@ -81,9 +81,9 @@ func (b *builder) countShorter(than int) (n int) {
 	return n
 }
 
-// candidatePlans returns the plans to try. In each, the tier of the longest texts comes first. Either all texts are in
-// one tier, or texts shorter than 8, 12 or 16 bytes have a second tier. Plans with grams of the same length follow each
-// other.
+// candidatePlans returns the plans to try. In each plan, the tier of the longest texts comes first. Either all texts
+// are in one tier, or texts shorter than 8, 12 or 16 bytes have a second tier. Plans with grams of the same length
+// follow each other.
 func candidatePlans(shortest int) [][]plan {
 	var out [][]plan
 	short := newPlan(shortest, min(shortest, 8, max(4, shortest/2)))

@@ -31,8 +31,8 @@ type markedChunk struct {
 	nul          bool // whether the chunk, or the memory directly after it, has a NUL byte
 }
 
-// mark marks the positions in the first chunk of text. It may read bytes after the text, up to its capacity. They do
-// not affect the marks.
+// mark marks the positions in the first chunk of text. It may read bytes after the text, up to the capacity of the
+// slice. These bytes do not affect the marks.
 func (b *buckets) mark(m *Marks, text []byte) (c markedChunk) {
 	c.size = min(len(text), chunk)
 	blocks := (c.size + blockSize - 1) / blockSize
