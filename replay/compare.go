@@ -21,7 +21,7 @@ type Change struct {
 	Before, After                           int // number of alerts in each report
 	NotificationsBefore, NotificationsAfter int
 
-	// Each alert of the two reports is in one of these lists, unless both reports contain the same alert. Each list is
+	// An alert of the two reports is in one of these lists, unless both reports contain it unchanged. Each list is
 	// ordered by firing time.
 	More, Less     []Alert     // alerts only in the second report, and only in the first one
 	Earlier, Later []AlertPair // alerts that both sets raise, but at different times
@@ -44,9 +44,9 @@ func (c Change) Rewritten() bool {
 type AlertPair struct{ Before, After Alert }
 
 // Compare returns how the alerts of each rule in after differ from the alerts in before: additional, missing, earlier,
-// later or changed. It covers every rule of both sets, in the order of rule names. An alert of each report is the same
-// failure if the labels, or otherwise the keys, are equal, and if both fire at the same time or otherwise overlap in
-// time.
+// later or changed. It covers every rule of both sets, in the order of rule names. Two alerts, one of each report, are
+// the same failure if their labels (or else their keys) are equal, and if they fire at the same time (or else overlap
+// in time).
 func Compare(before, after Report) []Change {
 	changes := map[string]*Change{}
 	get := func(rule string) *Change {
@@ -125,8 +125,8 @@ func causeName(a Alert) string {
 }
 
 // pairRemaining pairs each alert of after with the next alert of before that has the same id and fits, and returns the
-// alerts without a partner. turn compares the times of two alerts. It is 0 if they fit, negative if b is too early for
-// a and all later alerts of after, and positive if b is too late.
+// alerts without a partner. turn compares the times of two alerts. It returns 0 if they fit. It returns a negative
+// number if b is too early for a and all later alerts of after, and a positive number if b is too late.
 func (c *Change) pairRemaining(before, after []Alert, id func(Alert) string, turn func(b, a Alert) int) (ofBefore, ofAfter []Alert) {
 	waiting, taken := map[string][]int{}, make([]bool, len(before))
 	for i, b := range before {

@@ -23,7 +23,7 @@ const (
 	maxSteps = 64
 )
 
-// finder collects findings. It runs an engine with variants of the rules that open an episode at the first line, and
+// finder collects findings. It runs an engine with variants of the rules, which open an episode at the first line, and
 // compares these episodes with the alerts.
 type finder struct {
 	session  *session
@@ -45,13 +45,13 @@ type finder struct {
 // shownRule collects information about the lines that match a rule.
 type shownRule struct {
 	eager       *rules.Rule // variant of the rule that opens an episode at the first line; nil if every failure of the rule is an alert
-	steps       uint64 // bit set of the steps of a sequence that lines matched
-	inputs      []int  // inputs with lines of the rule, at most maxInputs
+	steps       uint64      // bit set of the steps of a sequence that lines matched
+	inputs      []int       // inputs with lines of the rule, at most maxInputs
 	lines       int64
-	sharedLines map[*rules.Rule]int64 // number of these lines that another rule also matches; the key is the other rule
+	sharedLines map[*rules.Rule]int64 // for each other rule, the number of lines that it matches too
 }
 
-// newFinder returns a finder. alerting states that the hits also go to an engine that raises alerts.
+// newFinder returns a finder. alerting means that another engine gets the same hits and raises alerts.
 func newFinder(target Target, cfg episodes.Config, timeless *timeless, reads func(rules.Selector) bool, alerting bool) *finder {
 	f := &finder{
 		timeless: timeless, rules: map[*rules.Rule]*shownRule{}, original: map[*rules.Rule]*rules.Rule{},

@@ -75,8 +75,8 @@ func (c Coverage) String() string {
 	return "the log covers " + durationText(c.Length())
 }
 
-// excerptShare limits what counts as an excerpt of a log. At least one line in excerptShare of an excerpt belongs to
-// the failure, because people cut excerpts out of a log around a failure.
+// excerptShare determines which logs count as excerpts. In an excerpt, at least one line in excerptShare belongs to the
+// failure, because people cut excerpts out of a log around a failure.
 const excerptShare = 10
 
 // excerptLength is the maximum duration of an excerpt. A longer log does not count as an excerpt.
@@ -102,9 +102,9 @@ func (s *shownRule) earliestEnd(outcomes []Outcome) (end time.Time, lines int64)
 }
 
 // listFindings returns the failures that no alert reports, the most likely first. If the inputs continue for long
-// enough to show that a failure did not become an alert, the failure is listed only for excerpts. General rules whose
-// lines all belong to an alert are added to that alert. few are the weak failures, if there is also an alert or another
-// finding.
+// enough to show that a failure did not become an alert, the failure is listed only for excerpts. If all lines of a
+// general rule belong to an alert, the rule is added to that alert's OtherRules. few are the weak failures if there is
+// also an alert or another finding.
 func (f *finder) listFindings(c Coverage, outcomes []Outcome, alerts []Alert) (shown, few []Finding) {
 	var all []Finding
 	for _, x := range f.doubted {
@@ -281,8 +281,8 @@ func matchedTexts(r *rules.Rule, line string) (out []string) {
 	return out
 }
 
-// foldFindings removes a finding if all its lines belong to a finding or alert of a better rule, and adds the removed
-// rule's name there. A better rule is more specific, or is one for which enough lines were seen.
+// foldFindings removes a finding if all its lines belong to a finding or alert of a better rule, and adds the name of
+// its rule to the OtherRules there. A better rule is more specific, or has had enough lines.
 func (f *finder) foldFindings(all []Finding, alerts []Alert) []Finding {
 	weak := map[*rules.Rule]bool{} // whether all findings of a rule are weak
 	for i := range all {

@@ -13,11 +13,11 @@ type feed interface {
 	name() string
 	// fill makes hits available if there are none. It returns false at the end of the input or after an error.
 	fill() (bool, error)
-	// available returns the available hits. They are valid until the next call of find.
+	// available returns the available hits. They are valid until the next call of fill.
 	available() []matcher.Hit
 	// next consumes and returns the first n available hits.
 	next(n int) []matcher.Hit
-	// park is called when another input has the next hit. It may release memory, because find may be called much later.
+	// park is called when another input has the next hit. It may release memory, because fill may be called much later.
 	park()
 }
 

@@ -18,7 +18,7 @@ import (
 type Input struct {
 	Name   string // name of the input in reports, which is a path or "-"
 	Labels matcher.Labels
-	// Derive, if it is not nil, returns the labels, and Labels is not used. With it, the labels of 200,000 inputs do
+	// Derive, if it is not nil, returns the labels in place of the field Labels. Then the labels of 200,000 inputs do
 	// not have to be in memory at the same time.
 	Derive func() matcher.Labels
 	// Exact means that Labels are all labels of the stream. Then a selector that requires another label does not match.
@@ -99,7 +99,7 @@ type reader struct {
 	timed   bool      // whether a line read so far has a timestamp
 	first   time.Time // time of the first line that has a timestamp
 	taken   int64     // number of consumed hits
-	failed  error     // error that find returned
+	failed  error     // error that fill returned
 	tail    []byte    // end of the last block, at most maxTail bytes
 
 	released bool             // whether everything was read and the memory is released

@@ -13,9 +13,9 @@ import (
 	"crowsnest/rules"
 )
 
-// FileLabel is a label that distinguishes inputs from unknown places, if there are several. It is part of a key that
-// lacks a value of the rule's `by`, because the same key in another file may be another failure. A key with all values
-// means the same failure in all files.
+// FileLabel is a label that distinguishes inputs from unknown places, if there are several. A key that lacks a value of
+// the rule's `by` includes this label, because the same key in another file may be another failure. A key with all
+// values means the same failure in all files.
 const FileLabel = "file"
 
 var scanIdentity = append(slices.Clone(rules.DefaultIdentity), FileLabel)

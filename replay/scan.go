@@ -61,7 +61,7 @@ type Progress struct {
 // Alert is an alert that recorded lines raise.
 type Alert struct {
 	// Episode is the last state that follows from the lines. If only silence after the end of the input would resolve
-	// an alert, it is firing.
+	// an alert, its state is firing.
 	Episode episodes.Episode
 	// FiredAt is the event time at which a receiver would have been notified of the alert.
 	FiredAt time.Time
@@ -143,7 +143,7 @@ func Scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions
 	return scanInputs(set, prog, inputs, opt, maxOpen)
 }
 
-// scanInputs scans the inputs. While it merges their hits, no more than most inputs are open.
+// scanInputs scans the inputs. most is the largest number of inputs that are open while their hits are merged.
 func scanInputs(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions, most int) (Report, error) {
 	sc := newScanner(Target{set, prog}, opt, Reads(set, inputs, opt.Lenient))
 	sc.report.Inputs = len(inputs)
@@ -256,7 +256,7 @@ type scanner struct {
 	seed   maphash.Seed
 	spans  map[uint64][2]time.Time // times of the first and last line of each file, by hash of the FileLabel; nil until it is needed
 
-	pending       map[episodes.Fingerprint]bool // fingerprints of episodes that have not fired
+	pending       map[episodes.Fingerprint]bool // fingerprints of episodes that have not fired yet
 	opened        map[string]int                // number of episodes by alert name
 	notifications map[string]int                // number of notifications by alert name
 	fired         map[string]int                // number of alerts by alert name

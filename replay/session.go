@@ -150,7 +150,7 @@ func (s *session) concludeAt(t time.Time) {
 	}
 }
 
-// settleAt moves the clock to t and draws the conclusions that are due, after all lines that arrive up to t.
+// settleAt moves the clock to t after all lines that arrive up to t, and draws the conclusions that are due.
 func (s *session) settleAt(t time.Time) {
 	s.now = t
 	s.advanceWatermark()
