@@ -12,9 +12,9 @@ type cause struct {
 	// and punctuation.
 	key   string
 	words []string // distinctive words of this cause, sorted
-	// remote reports that the text after the cause only describes how a request failed, such
-	// as a timeout. All requests of a module that fail for this cause fail to reach the same
-	// server.
+	// remote reports that the text after the cause only describes how a request failed, such as
+	// a timeout. If several requests of a module fail for this cause, they did not reach the
+	// same server.
 	remote bool
 }
 

@@ -45,11 +45,11 @@ func TestParts(t *testing.T) {
 	line := func(file, text string) string { return "E0101 10:00:00.0 1 " + file + ":1] " + text + "\n" }
 	r := find(t, nil, Options{}, input("a", line("feed.go", "cannot feed the old ant")+line("feed.go", "unable to weigh this bee")+line("wash.go", "unable to wash that cat"), labels("keeper")))
 	require.Equal(t, []string{"error 1 cannot feed the old ant", "error 1 unable to wash that cat", "error 1 unable to weigh this bee"}, summary(r))
-	require.Contains(t, r.Patterns[1].Reasons, "entries of its component rank higher -1.4")
+	require.Contains(t, r.Patterns[1].Reasons, "its component has more urgent entries -1.4")
 	everywhere := strings.Repeat(line("net.go", "cannot reach the water"), 3)
 	r = find(t, nil, Options{},
 		input("a", everywhere, labels("keeper")), input("b", everywhere, labels("desk")), input("c", everywhere, labels("gate")),
 		input("d", line("desk.go", "unable to print tickets"), labels("desk")))
 	require.Equal(t, "error 1 unable to print tickets", summary(r)[1])
-	require.Contains(t, r.Patterns[1].Reasons, "entries of its component rank higher -0.6")
+	require.Contains(t, r.Patterns[1].Reasons, "its component has more urgent entries -0.6")
 }

@@ -10,8 +10,7 @@ import (
 	"crowsnest/redact"
 )
 
-// Complaint describes the error that a line reports, or the line's statement that the program
-// waits.
+// Complaint describes an error that a line reports, or a wait that it reports.
 type Complaint struct {
 	Level Level
 	// Key identifies the pattern. Lines that differ only in the parts that placeholders replace

@@ -11,12 +11,13 @@ const (
 	newPoints = 2.0
 	// quietLines is the number of lines that the component must have written before the
 	// complaint, because the absence of a complaint from a short excerpt proves nothing.
-	// quietBefore is the time for which other components must have written lines.
+	// quietBefore is the time before the complaint for which other components must have written
+	// lines.
 	quietLines  = 200
 	quietBefore = 10 * time.Minute
-	// quietGaps is a factor. The complaint must have been absent for longer than this multiple
-	// of the usual distance between its lines, because the first line of a rare complaint
-	// comes late by chance.
+	// quietGaps is a factor. The complaint must have been absent for longer than quietGaps
+	// times the usual distance between its lines. Otherwise the first line of a rare complaint
+	// may only have come late by chance.
 	quietGaps = 2
 	// chronicPoints is added for a complaint that occurs in at least chronicShare of the
 	// windows of a component's log. The log must have chronicLines lines or last for

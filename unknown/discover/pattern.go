@@ -187,8 +187,8 @@ next:
 	return out
 }
 
-// vary replaces each word of the pattern that differs from the word in others by a
-// placeholder.
+// vary replaces a word of the pattern by a placeholder if it differs from the word at the same
+// position in others.
 func (p *pattern) vary(words, others []string) {
 	for i := range words {
 		if words[i] != others[i] {

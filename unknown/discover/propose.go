@@ -27,11 +27,11 @@ type Proposal struct {
 	Value string
 	// Level is the level of the line.
 	Level Level
-	// Waits reports that the line says that something is missing or is tried again. Only a
-	// line that repeats for a long time is then a failure.
+	// Waits reports that the line says that something is missing or is tried again. Such a line is a failure only if it
+	// repeats for a long time.
 	Waits bool
-	// Line is the example from which the rule was made. OtherLine is the same line with other
-	// values, or "" if no part of Line varies. OtherValue is the name of the object in Other.
+	// Line is the example from which the rule was made. OtherLine is the same line with other values, or "" if no part
+	// of Line varies. OtherValue is the name of the object in OtherLine.
 	Line, OtherLine, OtherValue string
 
 	message, err string // message of the line, and its error

@@ -178,7 +178,7 @@ func (f *Finder) rank() []*group {
 	return diversify(all)
 }
 
-// maxMerged is the largest number of groups with which one group is compared.
+// maxMerged is the largest number of groups that merge considers as a target for one group.
 const maxMerged = 500
 
 // merge merges each group into a higher group with nearly the same cause, if there is one.
@@ -299,7 +299,7 @@ func diversify(rest []*group) []*group {
 	for len(rest) > 0 && len(out) < maxDiverse {
 		best := slices.MinFunc(rest, compareGroups)
 		if d := best.demotion(); d < 0 {
-			best.reasons = append(best.reasons, fmt.Sprintf("entries of its component rank higher %+.1f", d))
+			best.reasons = append(best.reasons, fmt.Sprintf("its component has more urgent entries %+.1f", d))
 		}
 		out = append(out, best)
 		rest = slices.DeleteFunc(rest, func(g *group) bool { return g == best })

@@ -2,7 +2,7 @@ package discover
 
 import "strings"
 
-// lineSeparator separates the lines of a record in the result of Essence.
+// lineSeparator separates the lines of a record in the result of EventText.
 const lineSeparator = " / "
 
 // EventText returns the lines of a record that state what happened, joined to one line. It omits

@@ -56,9 +56,9 @@ func FirstPassing(proposals []Proposal, s RuleSkeleton, try func(pack []byte) er
 	return s, fmt.Errorf("no rule for this line passes its tests; please report this: %w", err)
 }
 
-// PackFor returns the pack for a line of a pattern, with the rule that Fitting chooses. The
-// first line of template is the template of the message, and the second line is the template
-// of the error. labels are the labels of the line's stream.
+// PackFor returns the pack for a line of a pattern, with the rule that FirstPassing chooses.
+// The first line of template is the template of the message, and the second line is the
+// template of the error. labels are the labels of the line's stream.
 func PackFor(name, line, template string, labels map[string]string, try func(pack []byte) error) (string, error) {
 	s := RuleSkeleton{Labels: labels, Component: ComponentOf(labels)}
 	s.Label, s.Value = SelectorOf(labels)

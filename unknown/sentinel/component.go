@@ -139,7 +139,7 @@ func partyOf(labels map[string]string) string {
 	return labels["namespace"]
 }
 
-// pod records that the lines of a pod are read, and returns the time since when.
+// pod records that the lines of a pod are read. It returns the time since which they are read.
 func (c *component) pod(name string, since int64) int64 {
 	if k := slices.IndexFunc(c.podsSeen, func(p podSeen) bool { return p.Name == name }); k >= 0 {
 		p := &c.podsSeen[k]

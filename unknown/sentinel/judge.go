@@ -20,8 +20,8 @@ const (
 	newIntervals  = 3       // number of intervals that contain a line of a new pattern before it fires
 )
 
-// Namespaces outside the infrastructure share a part of the alerts in 24 hours, and each of them has
-// a smaller part. The constants are the divisors.
+// Namespaces outside the infrastructure share a part of the alerts in 24 hours, and each of these
+// namespaces has a smaller part. The constants are the divisors of the total.
 const (
 	ordinaryShare  = 2
 	namespaceShare = 4
@@ -238,9 +238,9 @@ func (s *Sentinel) allComponents() iter.Seq[*component] {
 	}
 }
 
-// echoWithin is the longest time in seconds between the start of a rule's alert and the start
-// of a failure if both count as the same failure. The start of a failure may be known only to
-// an interval of five minutes.
+// echoWithin is the longest time in seconds between the start of a rule's alert and the start of a
+// failure if both count as the same failure. The start of a failure may be known only with a
+// precision of five minutes.
 const echoWithin = slotSeconds
 
 // reportEvery is the interval in seconds at which Config.Alerts is called while there is a

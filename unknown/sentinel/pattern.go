@@ -104,8 +104,8 @@ func (p *pattern) add(c *discover.Complaint, object redact.Text, t, weight int64
 	p.spell(hashOf(string(object+"\xff"+c.FirstName)), t)
 }
 
-// run returns the run of an object, or nil if there is no room for another object. A run in
-// progress is not displaced by other objects.
+// run returns the run of an object, or nil if there is no room for another object. Other objects do
+// not displace a run in progress.
 func (p *pattern) run(object redact.Text, t int64) *run {
 	object = cleanObject(object)
 	if k := slices.IndexFunc(p.Runs, func(r run) bool { return r.Object == object }); k >= 0 {

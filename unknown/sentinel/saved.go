@@ -17,9 +17,10 @@ import (
 
 const (
 	version = 1
-	// exportEvery is the interval at which the state is encoded again if no alert has changed.
-	// If the process is killed, the complaints since the last encoding are lost. This is
-	// harmless, because decisions about patterns depend on intervals of minutes.
+	// exportEvery is the interval at which Export encodes the state again if no alert has
+	// changed. A killed process loses the lines that it counted since then. A few lost lines
+	// are harmless, because a pattern counts as a failure only after it has repeated for
+	// minutes.
 	exportEvery = 15 * time.Second
 	maxNoted    = 16 // largest number of agents whose lines of one pattern are counted separately
 )
@@ -118,7 +119,7 @@ func (c *component) byUse() (out []*pattern) {
 	return out
 }
 
-// readSince returns saved.Read, the components that have never complained.
+// readSince returns the components that have never complained, in the form of savedState.Read.
 func (s *Sentinel) readSince() map[string]string {
 	all := map[string][]byte{}
 	for _, group := range s.components {

@@ -20,7 +20,7 @@ const (
 	whySeen     = "seen"    // the error occurs in a recorded log that is too short to decide whether it repeats
 )
 
-// States of an Unknown.
+// States of an UnknownFailure.
 const (
 	StateAlert = "alert" // an alert is open
 	StateHeld  = "held"  // no alert, because the limit of alerts in 24 hours is reached
