@@ -10,8 +10,8 @@ import (
 	"crowsnest/episodes"
 )
 
-// Delivery is the answer of an endpoint to a message about an alert. It also stands for the
-// equal answers that follow directly.
+// Delivery is the answer of an endpoint to a message about an alert. Equal answers that follow
+// directly are merged into it.
 type Delivery struct {
 	Endpoint string
 	Time     time.Time // time of the first of the merged answers
@@ -22,7 +22,7 @@ type Delivery struct {
 	Error    string // error of the answer; empty if the message was accepted
 }
 
-// deliveriesKept is the number of alerts in Deliveries, and the other limit is the number of
+// deliveriesKept is the number of alerts in Deliveries. The other limit is the number of
 // answers per alert. The first two answers and the newest ones are kept.
 const (
 	deliveriesKept  = 4096

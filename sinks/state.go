@@ -17,9 +17,9 @@ const (
 	DefaultTextDelay   = 10 * time.Second
 	DefaultMaxKeys     = 16384
 
-	// unknownFor is how long an alert of a displaced episode is kept firing. An episode is displaced if the engine
-	// dropped it for lack of room, so its end is unknown. Afterwards the alert is no longer sent, and a receiver such
-	// as Alertmanager forgets it without being notified that the failure is over.
+	// unknownFor is the time for which the alert of a displaced episode is kept firing. A displaced episode is one that
+	// the engine dropped for lack of room, so its end is unknown. Afterwards the alert is no longer sent, and a
+	// receiver such as Alertmanager forgets it without being notified that the failure is over.
 	unknownFor = 24 * time.Hour
 )
 
@@ -37,15 +37,16 @@ type StateConfig struct {
 	TextDelay time.Duration
 	// RefusedDelay is the time after which a refused message is sent again.
 	RefusedDelay time.Duration
-	// EachEpisode makes the state send every episode of a key, one after the other. Up to 16 episodes of a key can
-	// wait. Without EachEpisode, a new episode replaces the previous one.
+	// EachEpisode makes Due return the messages of every episode of an alert, one episode after the other. Up to 16
+	// episodes of an alert can wait. Without EachEpisode, a new episode replaces the previous episode of the same
+	// alert.
 	EachEpisode bool
-	// MaxKeys is the largest number of keys in the state. Zero means DefaultMaxKeys.
+	// MaxKeys is the largest number of alerts in the state, open or ended. Zero means DefaultMaxKeys.
 	MaxKeys int
 }
 
-// State holds what still has to be sent to one endpoint, which is the newest message per fingerprint. A newer message
-// replaces an older one with the same fingerprint, so no outage makes the state grow.
+// State holds the newest message of each alert for one endpoint. A newer message replaces an older one with the same
+// fingerprint, so no outage makes the state grow.
 //
 // If the endpoint never accepted an ended episode as firing, State first sends it as firing, and as resolved only
 // MinFiring later. Otherwise a receiver that waits for a group_wait would never notify of the episode.
@@ -90,13 +91,13 @@ func (e *slot) isOver() bool { return e.ep.State != episodes.StateFiring }
 // isDisplaced reports whether the engine dropped the episode for lack of room. Its end is then unknown.
 func (e *slot) isDisplaced() bool { return e.isOver() && e.ep.Reason == episodes.ReasonDisplaced }
 
-// isEndUnknown reports whether e was displaced, so that its end is unknown and must not be sent. An endpoint that
-// forgets alerts without an end, such as Alertmanager, would report the end as a recovery.
+// isEndUnknown reports whether the end of e must not be sent, because e was displaced and its end is unknown. An
+// endpoint that forgets alerts without an end, such as Alertmanager, would report the end as a recovery.
 func (s *State) isEndUnknown(e *slot) bool {
 	return s.cfg.Resend > 0 && e.isDisplaced() && e.endedAt.IsZero() && len(e.laterEpisodes) == 0
 }
 
-// hasLapsed reports whether the end of e is unknown and e was kept firing for unknownFor.
+// hasLapsed reports whether the end of e is unknown and the alert was kept firing for unknownFor.
 func (s *State) hasLapsed(e *slot, now time.Time) bool {
 	return s.isEndUnknown(e) && now.Sub(e.ep.EndsAt) >= unknownFor
 }
@@ -181,9 +182,9 @@ func (s *State) endDisplaced(old *slot, ep episodes.Episode, now time.Time) {
 	}
 }
 
-// makeRoom makes room for one more key, and reports whether there is room. It first drops the accepted ends, the oldest
-// first. Then it drops ends that were not accepted, the oldest of the namespace that has the most of them. It never
-// drops an open episode. It drops several slots at once, because each call examines every slot.
+// makeRoom makes room for one more key, and reports whether there is room. It first drops accepted ends, the oldest
+// first. Then it drops ends that were not accepted. These are the oldest ends of the namespace that has the most ends.
+// It never drops an open episode. It drops several slots at once, because each call examines every slot.
 func (s *State) makeRoom() bool {
 	if len(s.slots) < s.cfg.MaxKeys {
 		return true
@@ -296,7 +297,7 @@ func (s *State) Due(now time.Time, limit int) []Message {
 	for fp, e := range s.live {
 		if s.isDone(e, now) {
 			if !e.known && e.isOver() && e.endedAt.IsZero() && !s.endedElsewhere(e) {
-				s.evicted++ // the snapshot had no room for its end
+				s.evicted++ // the snapshot had no room for the end of the episode
 			}
 			s.removeSlot(fp)
 			continue
@@ -448,7 +449,7 @@ func (s *State) parkSlot(fp episodes.Fingerprint, e *slot, p plan, more bool, no
 		if !e.known {
 			last = times.Max(last, times.Max(e.sentAt, e.acceptedAt))
 		}
-		// A peer or an outage may require the slot for longer.
+		// A peer or an outage may require that the slot is kept for longer.
 		at = times.Max(last.Add(2*s.cfg.ResolvedFor), now.Add(time.Minute))
 	}
 	if !at.After(now) {
@@ -586,10 +587,10 @@ func (s *State) Refused(m Message, now time.Time) bool {
 }
 
 // Restarted records at now that the endpoint lost everything that it accepted before the time then. Open episodes are
-// due immediately. The start of an episode whose end was not accepted is also due, unless a peer has notified of it. In
-// that case the episode needs nothing more, because two members that receive an end at the same time may both notify of
-// it. An accepted end is due again as an end, because the process that accepted it may have stopped before it notified
-// anyone.
+// due immediately. If the end of an episode was not accepted, its start is due too, unless a peer has notified of the
+// episode. After a peer has notified, nothing more is sent, because two members that receive an end at the same time
+// may both notify of the end. An accepted end is due again as an end, because the process that accepted it may have
+// stopped before it notified anyone.
 func (s *State) Restarted(then, now time.Time) {
 	s.wakeAll()
 	for _, e := range s.slots {

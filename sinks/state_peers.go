@@ -9,8 +9,8 @@ import (
 )
 
 // SetPeers sets the peers of s. These are the states of the other members of the endpoint's cluster, which notify the
-// same people. If one member has had the alert of an episode for long enough to notify about it, the episode counts as
-// notified in all of them. States of one cluster must be guarded by the same mutex.
+// same people. If one member has had the alert of an episode for long enough to notify of it, the episode counts as
+// notified in the states of all members. States of one cluster must be guarded by the same mutex.
 func (s *State) SetPeers(peers []*State) { s.peers = peers }
 
 // Reached records whether the endpoint answered at now. An endpoint that does not answer may
@@ -86,9 +86,9 @@ func (s *State) Episodes() []episodes.Episode {
 	return out
 }
 
-// TakeOver makes s send the ends that it left to gone (see Restarted), because the endpoint of
-// gone no longer exists. People may not have been notified of these ends. If they were, the
-// members of the cluster know it, and another end does no harm.
+// TakeOver makes s send the ends that s left to its peer gone (see Restarted), because the endpoint of gone no longer
+// exists. People may not have been notified of these ends. If people were notified, the members of the cluster know it,
+// and another end does no harm.
 func (s *State) TakeOver(gone *State) {
 	for fp, o := range gone.slots {
 		e := s.slots[fp]

@@ -11,8 +11,8 @@ import (
 	"crowsnest/episodes"
 )
 
-// Mark records what an endpoint has accepted of one episode. Marks are saved, so that after a
-// restart an end is sent to the endpoints that accepted the start.
+// Mark records which messages about one episode an endpoint has accepted. Marks are saved, so that after a restart an
+// end is sent to the endpoints that accepted the start.
 type Mark struct {
 	Fingerprint string
 	StartsAt    time.Time // start of the episode in nanoseconds, because it identifies the episode
@@ -80,8 +80,8 @@ type SavedState struct {
 	Ended []EndedEpisode `json:"ended"`
 }
 
-// Export returns the state that must survive the process, in a stable order. It contains what
-// the endpoint has accepted, and the episodes whose end it has not accepted.
+// Export returns the state that must survive the process, in a stable order. It contains the marks of the accepted
+// messages, and the episodes whose end the endpoint has not accepted.
 func (s *State) Export(now time.Time) SavedState {
 	var out SavedState
 	for fp, e := range s.slots {
@@ -163,8 +163,8 @@ func parseFingerprint(s string) (episodes.Fingerprint, bool) {
 	return episodes.Fingerprint(n), err == nil && len(s) == 16
 }
 
-// WallTime returns t by the wall clock at now, because the clock may have been set since t was
-// measured. The zero time stays zero.
+// WallTime converts t to the wall clock as it is at now, because the clock may have been set since t was measured. The
+// zero time stays zero.
 func WallTime(t, now time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}

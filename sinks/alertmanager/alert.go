@@ -18,10 +18,10 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// toAlert returns the alert for a message sent at now, when the receiver's clock is at peerNow. The receiver neither
-// refuses nor misreads the times of the alert, even if one of the two clocks is wrong. By both clocks, startsAt <= now
-// < endsAt if the alert is firing, and startsAt <= endsAt <= now if it is resolved. Both times are always set, because
-// an unset time would be sent as year 1.
+// toAlert returns the alert for a message that is sent at now by our clock and at peerNow by the receiver's clock. The
+// times of the alert are valid by both clocks, even if one of the clocks is wrong. By both clocks, startsAt <= now <
+// endsAt if the alert is firing, and startsAt <= endsAt <= now if the alert is resolved. Both times are always set,
+// because an unset time would be sent as year 1.
 func (c Config) toAlert(m sinks.Message, now, peerNow time.Time) (*models.PostableAlert, error) {
 	ep := m.Episode
 	labels, err := c.alertLabels(ep)
@@ -90,8 +90,8 @@ func (c Config) alertLabels(ep episodes.Episode) (models.LabelSet, error) {
 	return out, nil
 }
 
-// labelText makes the value of a label harmless to display. It replaces characters and does not remove them. If it
-// removed them, two alerts could get equal labels, and the end of one would end the other.
+// labelText makes the value of a label harmless to display. It replaces characters instead of removing them. With
+// characters removed, two alerts could get equal labels, and the end of one alert would end the other.
 func labelText(s string) string {
 	if redact.Sanitise(s) != s {
 		s = strings.Map(func(r rune) rune {

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	maxStatus    = 1 << 20         // largest number of bytes read of a status, which has the configuration
+	maxStatus    = 1 << 20         // largest number of bytes read of a status, which includes the configuration
 	hedgeAfter   = 3 * time.Second // time after which postAlerts starts another request
 	statusWithin = 2 * time.Second
 	// wakesWithin is the time limit of a request to an endpoint that is down. The kernel repeats the SYN of a waiting
@@ -67,7 +67,7 @@ func (c *client) postAlerts(ctx context.Context, body []byte, hedge bool) answer
 		select {
 		case got = <-answers:
 			flying--
-			cancel() // so that the other requests end
+			cancel() // ends the other requests
 		case <-tick.C:
 			if ctx.Err() == nil {
 				start()
@@ -137,12 +137,12 @@ const (
 // status holds the used fields of an Alertmanager's status.
 type status struct {
 	date time.Time // time on the Alertmanager's clock, truncated to seconds; zero if the response had no time
-	// uptime is the start time of the process, by its clock and to the millisecond. It identifies the process, and does
-	// not change when a clock is set. Zero means that the response lacked it.
+	// uptime is the start time of the process by its own clock, with millisecond precision. It identifies the process,
+	// and does not change when a clock is set. Zero means that the response did not contain it.
 	uptime time.Time
-	// earliest and latest limit the start time of the process, by our clock.
+	// earliest and latest are bounds of the process's start time by our clock.
 	earliest, latest time.Time
-	alone, settling  bool     // whether the member has no peers; whether it waits for their notifications
+	alone, settling  bool     // whether the member has no peers, and whether it waits for their notifications
 	members          []string // names of all members of the cluster, including this Alertmanager
 }
 
@@ -174,8 +174,8 @@ func (c *client) status(ctx context.Context, within time.Duration) (out status, 
 	return out, a
 }
 
-// countAddresses returns the number of addresses of one IP family that the host name has. Each
-// may be a separate Alertmanager. It returns 0 if the number is unknown.
+// countAddresses returns the number of the host name's addresses of one IP family. Each address may be a separate
+// Alertmanager. It returns 0 if the number is unknown.
 func (c *client) countAddresses(ctx context.Context) int {
 	u, err := url.Parse(c.base)
 	if err != nil || c.lookup == nil {

@@ -71,7 +71,7 @@ type Target struct {
 	key string // configuration key that names the target
 }
 
-// DialContext connects to the Alertmanager if address is the host of its URL, and to address otherwise.
+// DialContext connects to t.Address if address is the host of t.URL, and to address otherwise.
 func (t Target) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if _, host, _ := strings.Cut(t.URL, "://"); t.Address != "" && strings.HasPrefix(host+"/", address+"/") {
 		address = t.Address
@@ -185,7 +185,7 @@ func (c Config) lookUp(ctx context.Context, r resolver, d DNSConfig, name string
 		addresses, err := r.LookupNetIP(ctx, "ip", record.Target)
 		all := c.eachAddress(record.Target, int(record.Port), addresses)
 		if err != nil || maxPerFamily(addresses) == 1 {
-			// An IPv4 and an IPv6 address belong to one Alertmanager. If the lookup failed, the
+			// The IPv4 and the IPv6 address of a name belong to one Alertmanager. If the lookup failed, the
 			// Alertmanager keeps its last address.
 			t := Target{URL: c.foundURL(record.Target, int(record.Port))}
 			if t.Name = t.URL; err == nil {

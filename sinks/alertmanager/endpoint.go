@@ -36,12 +36,12 @@ type endpoint struct {
 	client *client
 	now    func() time.Time
 	target atomic.Pointer[Target]
-	stop   func() // ends Run, which then tries once more to send what is due
+	stop   func() // ends Run, which then tries once more to send the due messages
 
 	// The following fields are used only by Run.
 	probed bool
-	// checkAt is the time from which on the endpoint must check, before it sends an end,
-	// whether the process has restarted.
+	// checkAt is the time from which on the endpoint sends no end before it has checked whether the Alertmanager
+	// restarted.
 	checkAt time.Time
 	// settling is set if the endpoint waits until its Alertmanager has exchanged notifications
 	// with its peers, while another member answers.
@@ -60,7 +60,7 @@ type endpoint struct {
 
 	isStatic     bool      // whether the configuration lists the Alertmanager
 	isLeaving    bool      // whether stop was called
-	missingSince time.Time // time since when no lookup finds the Alertmanager; zero if one does
+	missingSince time.Time // time since which no lookup finds the Alertmanager; zero if a lookup finds it
 }
 
 func newEndpoint(t Target, s *Sink) *endpoint {
@@ -133,8 +133,9 @@ func (e *endpoint) Deliver(ctx context.Context, alerts []json.RawMessage) delive
 
 func (e *endpoint) Close() { e.client.http.Close() }
 
-// makeClient makes the client. Before the first alert is sent, it also asks the Alertmanager for its clock and its
-// process. With a wrong estimate of that clock, the Alertmanager could treat alerts of our previous process as ended.
+// makeClient makes the client. Before the first alert is sent, it also asks the Alertmanager for its time and its start
+// time. If we estimated the Alertmanager's clock wrongly, the Alertmanager could treat alerts of our previous process
+// as ended.
 func (e *endpoint) makeClient(ctx context.Context) bool {
 	if _, err := e.client.http.Client(); err != nil {
 		e.Fail(delivery.Answer{Reason: delivery.ReasonConfig, Err: err}, e.Status()[0].Pending)

@@ -15,9 +15,9 @@ const maxMissing = 32
 // missingMargin is added to the longest time for which an end may wait.
 const missingMargin = time.Minute
 
-// keepMissing is the time for which an Alertmanager is notified after the lookups no longer find it. A pod that
-// restarts or an answer that lacks an address is often back sooner, and keeps what the sink knows of it. The end of an
-// alert, which may wait for MinFiring, is still sent.
+// keepMissing is the time for which an Alertmanager is notified after the lookups no longer find it. An Alertmanager
+// that is missing because its pod restarts, or because one answer is incomplete, is usually found again sooner. Until
+// then, the sink keeps its state. The time suffices to send the end of an alert, which may wait for MinFiring.
 func (c Config) keepMissing() time.Duration {
 	return missingMargin + max(*c.MinFiring, c.ResendDelay)
 }
@@ -134,7 +134,8 @@ func (s *Sink) states() map[string]*sinks.State {
 	return out
 }
 
-// removeMember removes an Alertmanager whose sender has ended. The other ones send the ends that it did not accept.
+// removeMember removes an Alertmanager whose sender has ended. The remaining Alertmanagers are sent the ends that the
+// removed one did not accept.
 func (s *Sink) removeMember(gone *endpoint) {
 	s.shared.Lock()
 	list := slices.DeleteFunc(slices.Clone(s.endpoints), func(e *endpoint) bool { return e == gone })

@@ -8,8 +8,8 @@ const (
 	clockTolerance = 2 * time.Second
 	// minClockChange is the change in the estimate of a peer's clock from which on all messages are sent again.
 	minClockChange = 30 * time.Second
-	// maxClockOffset is the largest offset of a peer's clock that is believed. A clock may well be
-	// wrong by days, but a Date header of another century does not show a clock.
+	// maxClockOffset is the largest offset of a peer's clock that is believed. A clock may well be wrong by days, but a
+	// Date header of another century does not come from a clock.
 	maxClockOffset = 10 * 365 * 24 * time.Hour
 )
 

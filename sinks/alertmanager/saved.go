@@ -25,8 +25,9 @@ type saved struct {
 	Packed [][]byte            `json:"packed,omitempty"`
 }
 
-// Export returns the state that must survive the process. It contains what each Alertmanager accepted, and the ended
-// episodes that still have to be sent to one of them. It may be called at any time, even after Run has returned.
+// Export returns the state that must survive the process. It contains the messages that each Alertmanager accepted, and
+// the ended episodes that still have to be sent to at least one Alertmanager. It may be called at any time, even after
+// Run has returned.
 func (s *Sink) Export() ([]byte, error) {
 	now := s.now()
 	out := saved{Version: savedVersion, Endpoints: map[string][]sinks.Mark{}, Members: map[string]member{}, Found: map[string][]Target{}}
@@ -117,9 +118,9 @@ func (s *Sink) addSaved(found map[string][]Target) {
 	s.setEndpoints(list)
 }
 
-// forNew returns the marks of an Alertmanager that was added to the configuration or found, made from the marks of the
-// other ones. A mark records that a message was accepted. An end that at least one Alertmanager accepted need not be
-// sent to the new one. An end that none accepted is sent to it.
+// forNew returns the marks for an Alertmanager that was added to the configuration or found. It makes them from the
+// marks of the other Alertmanagers. A mark records that a message was accepted. An end that at least one Alertmanager
+// accepted need not be sent to the new one. An end that no Alertmanager accepted is sent to the new one.
 func forNew(others map[string][]sinks.Mark) []sinks.Mark {
 	over := map[string]sinks.Mark{}
 	for _, marks := range others {
@@ -131,7 +132,7 @@ func forNew(others map[string][]sinks.Mark) []sinks.Mark {
 	}
 	out := make([]sinks.Mark, 0, len(over))
 	for _, m := range over {
-		m.LastFiringAt = time.Time{} // the new one has not had the alert as firing
+		m.LastFiringAt = time.Time{} // the new Alertmanager has not received the alert as firing
 		if m.EndedAt.IsZero() {
 			m.AcceptedAt, m.SentAt = time.Time{}, time.Time{}
 		}

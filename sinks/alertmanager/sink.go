@@ -100,8 +100,8 @@ func (s *Sink) Notify(eps []episodes.Episode) {
 	}
 }
 
-// Run sends until ctx ends. Then it tries once more to send what is due, with changes first,
-// for at most 3 s. It returns nil.
+// Run sends until ctx ends. Then it tries for at most 3 s to send the due messages once more, changes first. It returns
+// nil.
 func (s *Sink) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	start := func(e *endpoint) {

@@ -37,7 +37,7 @@ type activeSilence struct {
 	reason   history.Suppression
 }
 
-// suppressions holds what one Alertmanager suppresses.
+// suppressions holds the silences and inhibitions of one Alertmanager.
 type suppressions struct {
 	silences []activeSilence
 	// inhibitors has the fingerprints of the inhibiting alerts, by fingerprint of the alert.
@@ -45,8 +45,8 @@ type suppressions struct {
 }
 
 // Suppressed returns the reason for each open alert of eps of which the cluster notifies nobody. One member is enough
-// to notify, so that all members that answer must suppress the alert. The error says why no member answered, without
-// secrets of the addresses.
+// to notify, so an alert counts as suppressed only if all members that answer suppress it. The error says why no member
+// answered, without secrets of the addresses.
 func (s *Sink) Suppressed(ctx context.Context, eps []episodes.Episode) (map[episodes.Fingerprint]*history.Suppression, error) {
 	list, none := s.reachable()
 	if len(none) > 0 {
@@ -135,7 +135,7 @@ func (x *activeSilence) silences(sent models.LabelSet) bool {
 	return true
 }
 
-// listSuppressions returns what the Alertmanager suppresses now.
+// listSuppressions returns the Alertmanager's current silences and inhibitions.
 func (c *client) listSuppressions(ctx context.Context) (*suppressions, error) {
 	var silences models.GettableSilences
 	if err := c.list(ctx, "/api/v2/silences", &silences); err != nil {

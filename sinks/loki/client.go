@@ -24,8 +24,8 @@ import (
 // stopWithin is the time that the library's client may take to stop after its request has ended.
 const stopWithin = 2 * time.Second
 
-// pusher is a client of the library for one request. The library's client does not report whether an entry was
-// delivered. Its HTTP client can be neither replaced nor wrapped. Only Stop shows that a batch was sent. A client for
+// pusher is a client of the library for one request. The library's client does not report whether it delivered an
+// entry. Its HTTP client can be neither replaced nor wrapped. Only Stop shows that a batch was sent. A client for
 // several requests would send when its timer fires, and it would count successes together with all other clients of the
 // same host. The consequences are:
 //

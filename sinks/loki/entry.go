@@ -150,7 +150,8 @@ func formatTime(t time.Time) string {
 }
 
 // metadata returns the structured metadata. People can filter by it, as in `{service_name="crowsnest"} |
-// alertname="X"`. It includes the newest log line of the alert, because a text search does not look at metadata.
+// alertname="X"`. It also contains the alert's newest log line. A text search in Loki ignores metadata, so it finds
+// that log line only in its own stream.
 func metadata(m sinks.Message, s summary, labels map[string]string) push.LabelsAdapter {
 	ep := m.Episode
 	out := push.LabelsAdapter{}

@@ -89,7 +89,7 @@ func (s *Sink) Run(ctx context.Context) error {
 	return fmt.Errorf("sink %s: the writer blocks, %d alerts are not written", s.Name(), s.Status()[0].Pending)
 }
 
-// Status returns the state of the writer. It is up until an alert cannot be written.
+// Status returns the state of the writer. The writer is up unless the last alert could not be written.
 func (s *Sink) Status() []sinks.EndpointStatus {
 	out := s.Loop.Status()
 	st := &out[0]

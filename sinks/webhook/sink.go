@@ -21,7 +21,7 @@ const (
 )
 
 // Options are the dependencies of a Sink. The zero values of Now and MaxKeys mean time.Now and sinks.DefaultMaxKeys. If
-// the process is killed after Accepted was called and before the state is saved, the change is sent again.
+// the process is killed after OnAccepted was called and before the state is saved, the change is sent again.
 type Options = delivery.Options
 
 // Sink posts alerts to one URL. It repeats a request, with pauses of up to 30 s, until the receiver accepts it. Only

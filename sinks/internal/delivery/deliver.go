@@ -84,7 +84,7 @@ func (l *Loop[T]) postponePremature(items []item[T]) []item[T] {
 
 // deliver sends the items in one request. If the receiver refuses its content, deliver splits the items in halves until
 // each bad item is alone and the good ones are accepted. It returns the number of accepted items. The answer has an
-// error if the receiver is at fault. A receiver that accepts no item at all is at fault, and not the items.
+// error if the receiver is at fault. If the receiver accepts no item at all, the receiver is at fault, not the items.
 func (l *Loop[T]) deliver(ctx context.Context, items []item[T]) (taken int, a Answer) {
 	var bad []item[T]
 	var why Answer
@@ -119,9 +119,9 @@ func (l *Loop[T]) deliver(ctx context.Context, items []item[T]) (taken int, a An
 	return taken, Answer{}
 }
 
-// acceptsCanary sends a message that was accepted before. It returns true if the receiver
-// accepts the message again, and false if there is no such message. Otherwise the answer has
-// an error, because a receiver that refuses this message is at fault.
+// acceptsCanary sends a message that was accepted before. It returns true if the receiver accepts the message again,
+// and false if there is no such message. If the receiver refuses the message, the receiver is at fault, and the answer
+// has an error.
 func (l *Loop[T]) acceptsCanary(ctx context.Context) (bool, Answer) {
 	if !l.cfg.Canary {
 		return false, Answer{}

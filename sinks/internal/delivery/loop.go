@@ -78,7 +78,7 @@ type Config struct {
 	MaxRetry   time.Duration // longest wait after a failure; zero means 30 s
 	ProbeItems int           // number of messages per request while the receiver is down; zero means 8
 	// Canary protects messages from a receiver that refuses everything. Before the loop counts a message as refused, it
-	// sends one again that the receiver accepted before. If the receiver refuses both, the receiver is at fault.
+	// repeats a message that the receiver accepted before. If the receiver refuses both, the receiver is at fault.
 	Canary bool
 	// StaleFor is the time for which a receiver that hung may still read requests that timed out. After this time all
 	// messages are sent again, because an old request may have replaced newer information. Zero disables this.
@@ -215,8 +215,8 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// Run sends until ctx ends. Then it tries once more to send what is due, with changes first. It
-// returns nil at most Drain after the end of ctx.
+// Run sends until ctx ends. Then it tries once more to send the due messages, changes first. It returns nil at most
+// Drain after the end of ctx.
 func (l *Loop[T]) Run(ctx context.Context) error {
 	defer l.receiver.Close()
 	reqs, cancel := drainContext(ctx)

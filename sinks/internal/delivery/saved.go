@@ -15,8 +15,8 @@ type saved struct {
 	Packed  [][]byte     `json:"packed,omitempty"`
 }
 
-// Export returns the state that must survive the process. It contains what the receiver accepted, and the ended
-// episodes that still have to be sent. It may be called at any time, even after Run has returned.
+// Export returns the state that must survive the process. It contains the messages that the receiver accepted, and the
+// ended episodes that still have to be sent. It may be called at any time, even after Run has returned.
 func (l *Loop[T]) Export() ([]byte, error) {
 	l.mu.Lock()
 	st := l.state.Export(l.now())

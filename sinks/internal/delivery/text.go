@@ -30,7 +30,7 @@ const (
 
 // Labels returns a copy of an alert's labels, made harmless to display, with the external labels that the alert lacks.
 // It omits labels that cannot be sent. A missing label does no harm, because these receivers identify an alert by its
-// fingerprint. Alertmanager does not, so it does not use Labels.
+// fingerprint. Alertmanager identifies an alert by its labels, so the sink for Alertmanager does not use this function.
 func Labels(own, external map[string]string) map[string]string {
 	out := make(map[string]string, len(own)+len(external))
 	for _, from := range []map[string]string{external, own} {
@@ -43,9 +43,9 @@ func Labels(own, external map[string]string) map[string]string {
 	return out
 }
 
-// Annotations returns a copy of an alert's annotations, made harmless to display and limited
-// in size. If they take too much, it omits the least important annotations first. Annotations
-// are for people, so some of them are better than none.
+// Annotations returns a copy of an alert's annotations, made harmless to display and limited in size. If the
+// annotations are too large together, it omits the least important ones, because people can use an alert that lacks
+// some annotations.
 func Annotations(in map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, name := range slices.SortedFunc(maps.Keys(in), byImportance) {
@@ -61,9 +61,9 @@ func byImportance(a, b string) int {
 	return cmp.Or(cmp.Compare(first[a], first[b]), cmp.Compare(a, b))
 }
 
-// annotationText removes what could do harm on a screen or in a chat, such as mentions of people, because a part of the
-// text may come from a log line. Links and code of the rule itself stay. Captured values need no treatment, because
-// they were made harmless when the text was rendered.
+// annotationText removes text that could do harm on a screen or in a chat, such as mentions of people, because a part
+// of an annotation may come from a log line. Links and code of the rule itself stay. Captured values need no treatment,
+// because they were made harmless when the text was rendered.
 func annotationText(name, s string) string {
 	switch {
 	case strings.HasSuffix(name, "_url"):
