@@ -109,7 +109,7 @@ func (d *closableHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.next.ServeHTTP(w, r)
 }
 
-// closeAndWait closes the door and waits for the requests inside. Later requests are refused.
+// closeAndWait refuses all later requests and waits for the requests in progress.
 func (d *closableHandler) closeAndWait() {
 	d.requests.Lock()
 	defer d.requests.Unlock()

@@ -14,8 +14,9 @@ const maxNamespaces = 50
 
 var namespaceName = lazyre.New(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// CheckNamespaces returns the errors in the setting namespaces of a source. kind is the kind of the source. instead is
-// the advice for a value that is not a name. all describes what removing the setting does.
+// CheckNamespaces returns the errors in the setting namespaces of a source. kind is the kind of the source. instead and
+// all are parts of the errors. instead is the advice for a value that is not a name, and all describes the effect of
+// removing the setting.
 func CheckNamespaces(kind string, namespaces []string, instead, all string) []error {
 	var errs []error
 	for i, name := range namespaces {

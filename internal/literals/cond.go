@@ -163,7 +163,7 @@ func fromLang(l lang) *Cond {
 }
 
 // DropContained omits each text that contains another text of the list. A line with the longer text also contains the
-// shorter text, which ends no later.
+// shorter text, which does not end after the longer text.
 func DropContained(texts []Text) []Text {
 	var out []Text
 	for i, t := range texts {

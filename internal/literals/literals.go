@@ -59,8 +59,8 @@ func newLeaf(t Text) *Cond {
 	return &Cond{op: opText, text: t, needle: NewNeedle(t), exact: true}
 }
 
-// AnyOf returns texts of which a line must contain only one to match. It returns nil if the condition does not consist
-// of such texts. Choose returns the same texts.
+// AnyOf returns texts of which one suffices. A line that contains any of them satisfies the condition. It returns nil
+// if the condition does not consist of such texts. Choose returns the same texts.
 func (c *Cond) AnyOf() []Text {
 	if c == nil || !c.exact || c.gaps {
 		return nil

@@ -84,7 +84,7 @@ func (n *Needle) indexFold(line []byte) int {
 	if 'a' <= lo && lo <= 'z' {
 		up -= 'a' - 'A'
 	}
-	lower, searched := -1, 0 // lower is the index of the next lo; up does not occur before searched
+	lower, searched := -1, 0 // lower is the index of the next lo; rest[:searched] does not contain up
 	for at := 0; ; {
 		if lower < at {
 			lower = len(rest)

@@ -5,7 +5,7 @@ package literals
 type pair struct {
 	offset   uint32 // offset of the first byte in the text
 	distance uint32 // distance from the first byte to the second
-	// The folds are the bit in which the two cases of a letter differ. Zero means that case is not ignored.
+	// A fold is the bit in which the two cases of a letter differ. Zero means that case is not ignored.
 	first, firstFold, second, secondFold byte
 }
 
@@ -38,8 +38,8 @@ func foldBit(c byte, fold bool) byte {
 // maxTries limits the positions at which indexPair compares the text, because a line may be full of the same pair.
 const maxTries = 24
 
-// indexPair is Index with vector instructions, for a text of at least two bytes. at is where it stopped after
-// maxTries; then the rest of the line from there must be searched.
+// indexPair is Index with vector instructions, for a text of at least two bytes. If indexPair stops after maxTries
+// positions, index is negative, and the caller must search line[at:].
 func (n *Needle) indexPair(line []byte) (index, at int) {
 	for range maxTries {
 		positions := len(line) - at - len(n.text) + 1

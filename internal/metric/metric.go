@@ -77,8 +77,8 @@ func ForEach[S, T any](items func(S) []T, names []string, labels func(T) []strin
 	return out
 }
 
-// OmitZeros returns families without the samples that are 0, because only a few of hundreds of rules have other
-// samples. The disadvantage is that rate() does not see the first increase of such a counter.
+// OmitZeros returns families without the samples that are 0, because nearly all of the hundreds of rules have only such
+// samples. The disadvantage is that rate() does not see the first increase of a counter.
 func OmitZeros[S any](all ...Families[S]) Families[S] {
 	out := slices.Concat(all...)
 	for i, f := range out {

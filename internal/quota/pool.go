@@ -1,8 +1,8 @@
 // Package quota shares bounded memory among tenants, which are namespaces. When memory is full, the tenant that uses
 // the most loses its least recently used entry. Therefore a tenant that uses less than an equal share loses nothing. A
 // Pool is such a memory, a Group is the part of it that one rule uses, and a Holding is the part of a group that
-// belongs to one tenant. The load is the number of entries and their total size. Some tenants are infrastructure, and
-// have a reserve that no other tenant can use.
+// belongs to one tenant. A load is a number of entries and their total size. Tenants that are infrastructure have a
+// reserve that no other tenant can use.
 //
 // Nothing in this package is safe for concurrent use.
 package quota
@@ -41,7 +41,7 @@ const (
 // previous class is the reserve of the class.
 type Bounds [Classes]Load
 
-// Reserve is the divisor that makes a quarter of a load.
+// Reserve is the divisor by which a load is divided to get a reserve, which is a quarter of the load.
 const Reserve = 4
 
 // NewBounds returns the bounds of a pool with a reserve for infrastructure. Critical rules get a quarter more than
@@ -65,8 +65,8 @@ func ReserveQuarter(ordinary Load) Bounds {
 }
 
 // Pool limits the entries of several groups. When it is full, the tenant with the largest load loses an entry. This is
-// the least recently used entry of the group in which the tenant has the most. Therefore a busy rule of a tenant takes
-// nothing from the tenant's other rules.
+// the least recently used entry of the group in which the tenant has the most. Therefore a busy rule of a tenant does
+// not displace entries of the tenant's other rules.
 type Pool struct {
 	Used     [Classes]Load // load of each class; read-only for other packages
 	bounds   Bounds

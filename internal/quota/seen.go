@@ -11,8 +11,8 @@ type FingerprintSet struct {
 	spare   *Entry // entry that was evicted last, reused for the next fingerprint
 }
 
-// NewFingerprintSet returns an empty Seen for at most limit fingerprints, and an additional quarter of fingerprints of
-// infrastructure.
+// NewFingerprintSet returns an empty set for at most limit fingerprints. Infrastructure has an additional quarter of
+// limit.
 func NewFingerprintSet(limit int, infra func(tenant string) bool) *FingerprintSet {
 	s := &FingerprintSet{entries: map[uint64]*Entry{}}
 	p := NewPool(ReserveQuarter(Load{InEntries: limit}), infra)

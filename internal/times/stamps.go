@@ -60,9 +60,9 @@ func (s *Stamps) OwnTime(t, now time.Time) (at time.Time, moved time.Duration) {
 	return Min(s.OtherTime(t, now), now), 0 // the timestamp is from the clock of another machine
 }
 
-// OtherTime returns the time that a timestamp of another machine's clock means. That clock may agree with the current
-// time of this clock, or with the time before this clock was set. If several times are possible, OtherTime returns the
-// newest one up to now.
+// OtherTime converts a timestamp of another machine's clock to the current clock. The other clock may agree with the
+// current time of this clock, or with the time before this clock was set. If several times are possible, OtherTime
+// returns the newest one up to now.
 func (s *Stamps) OtherTime(t, now time.Time) time.Time {
 	out, found := t, !t.After(now)
 	for _, p := range s.Periods {

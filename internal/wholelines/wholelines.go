@@ -23,7 +23,7 @@ type Reader struct {
 // New returns a reader of r that reads up to size bytes at a time.
 func New(r io.Reader, size int) *Reader { return &Reader{r: r, size: size} }
 
-// Next returns the next whole lines, if there are any. Together with an error it returns the rest of the input. The
+// Next returns the next whole lines, if there are any. When it returns an error, block is the rest of the input. The
 // caller owns the block and may release it. full reports that more data is probably available without waiting.
 func (c *Reader) Next() (block []byte, full bool, err error) {
 	buf := slices.Grow(append(c.takeBlock(), c.tail...), c.size)
@@ -74,7 +74,7 @@ func (c *Reader) takeBlock() []byte {
 	return b[:0]
 }
 
-// Release gives a block back to the reader for reuse.
+// Release returns a block to the reader, which reuses its memory.
 func (c *Reader) Release(b []byte) {
 	if cap(b) >= c.size {
 		c.free = append(c.free, b)
