@@ -46,7 +46,7 @@ func (t *valueReader) refuses(v value) bool {
 	before := t.byteAt(v.key.from - 1)
 	switch v.key.class {
 	case weakKey, strongKey: // a version such as path/my-token:v1.2.3, or the result of a Go test such as --- PASS: TestX
-		return v.sep == ':' && (t.textBefore(v.key.from, 4) == "--- " || isGenerated(t.name(v.key)) || !v.spaced && !v.key.quoted && before == '/' && version().MatchString(t.textFrom(v.at, 16)))
+		return v.sep == ':' && (t.textBefore(v.key.from, 4) == "--- " && t.name(v.key) == "PASS" || isGenerated(t.name(v.key)) || !v.spaced && !v.key.quoted && before == '/' && version().MatchString(t.textFrom(v.at, 16)))
 	case loginKey:
 		return v.sep != '='
 	case queryKey:
