@@ -13,9 +13,9 @@ import (
 	"crowsnest/rules"
 )
 
-// awaitedParts are the parts of a rule for whose lines a conclusion waits, with the group of sources that can serve them.
-// The watermark of the group ignores lagging streams, because a lagging stream delays only the conclusions that its
-// lines could change.
+// awaitedParts are the parts of a rule whose lines a conclusion waits for, with the group of sources that can serve
+// these parts. The watermark of the group ignores lagging streams, because a lagging stream delays only the conclusions
+// that its lines could change.
 type awaitedParts struct {
 	*watermark.Group
 	rs    *ruleState
@@ -118,9 +118,9 @@ func (a *awaitedParts) relevantLags() []lag {
 	return a.lags
 }
 
-// matchLag determines to which keys the lines of a lagging stream belong. The value of a name in `by` comes from the
-// captures, then from the labels of the stream, then from the fields of the line. Therefore a label of
-// the stream determines a value only if the part does not capture that name.
+// matchLag determines the keys that the lines of a lagging stream can belong to. The value of a name in `by` comes from
+// the captures, then from the labels of the stream, then from the fields of the line. Therefore a label of the stream
+// determines a value only if the part does not capture that name.
 func (rs *ruleState) matchLag(l *watermark.Lag, p *part) lag {
 	out := lag{Lag: l, part: p, who: rs.in.Identity(l.Stream.Labels)}
 	unknown := func(name string) bool { return slices.Contains(l.Stream.UnknownLabels, name) }
@@ -180,8 +180,8 @@ func (a *awaitedParts) waitsForAll(now int64) []AwaitedPart {
 	return silent
 }
 
-// groups are the groups of sources for which the conclusions of a rule wait. The groups are the same unless the parts
-// of the rule have different sources.
+// groups are the groups of sources that the conclusions of a rule wait for. The groups are the same unless the parts of
+// the rule have different sources.
 type groups struct {
 	// steps is the group of `match` or of all steps. The end of an episode by quiet or expiry, and the end of the
 	// overflow alert, wait for this group.
@@ -271,7 +271,7 @@ func (g *groups) onHold(now int64) bool {
 	return g.steps.IsServed() && (g.all.OnHold(now) || g.firing.OnHold(now) || g.clearOrUnless.OnHold(now))
 }
 
-// awaits returns the group of sources for which the next conclusion about the episode waits.
+// awaits returns the group of sources that the next conclusion about the episode waits for.
 func (ep *episode) awaits() *awaitedParts {
 	if ep.isFiringNext() {
 		return &ep.rs.groups.firing
@@ -279,14 +279,15 @@ func (ep *episode) awaits() *awaitedParts {
 	return &ep.rs.groups.steps
 }
 
-// ReadUpTo returns the time up to which all lines were read that could change the next conclusion about the episode.
+// ReadUpTo returns the watermark for the next conclusion about the episode. All lines up to this time that could change
+// the conclusion were read.
 func (ep *episode) ReadUpTo() int64 {
 	return ep.awaits().readUpTo(ep.values, ep.who, ep.partialIdentity)
 }
 
-// awaits returns the group for which the conclusion about the brief failure waits. If a clear line ended the brief
-// failure, the lines of the steps do not matter, because a later trigger changes neither whether the failure fired nor
-// when it ended.
+// awaits returns the group of sources that the conclusion about the brief failure waits for. If a clear line ended the
+// brief failure, the lines of the steps do not matter, because a later trigger changes neither whether the failure
+// fired nor when it ended.
 func (l *briefFailure) awaits() *awaitedParts {
 	if l.reason == ReasonClear {
 		return &l.ep.rs.groups.clearOrUnless

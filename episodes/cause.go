@@ -134,8 +134,8 @@ func (e *Engine) relateSymptoms(now int64) {
 	}
 }
 
-// candidates are the firing episodes of a rule that another rule names as its cause. For each agreementKey it holds the
-// episode that began first.
+// candidates are the firing episodes of a rule that another rule names as its cause. For each agreementKey, candidates
+// hold the episode that began first.
 type candidates struct {
 	cause    *rules.Cause
 	rs       *ruleState
@@ -212,8 +212,8 @@ func (rs *ruleState) causeCandidates(cause *rules.Cause, all map[string]*ruleSta
 
 // agreementKey joins the values that a cause and its symptom must have in common. It returns false if a label is
 // absent, because an absent label equals nothing. The identity must always be the same. If the rule of the cause trusts
-// the lines of every namespace, both must come from the same namespace. Otherwise a tenant could write lines that
-// explain the alerts of another tenant away.
+// the lines of every namespace, the cause and the symptom must come from the same namespace. Otherwise a tenant could
+// write lines that explain away the alerts of another tenant.
 func (c *candidates) agreementKey(ep *episode) (string, bool) {
 	values := make([]string, 0, len(c.names)+1)
 	for _, name := range c.names {

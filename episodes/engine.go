@@ -10,10 +10,10 @@
 // The comments of the package use these terms:
 //
 //   - A key is the values of the names in `by` and the identity, which is the values of the labels in Config.Identity.
-//   - The window of a key holds its recent lines. A trigger is a line with which the condition of `match` or the
-//     sequence becomes true for a key.
-//   - A clear line matches `clear` and ends a failure. An unless line matches `unless` and mutes pending episodes,
-//     which ends them.
+//   - The window of a key holds its recent lines. A trigger is a line that makes the condition of `match`, or the
+//     sequence, true for a key.
+//   - A clear line matches `clear` and ends a failure. An unless line matches `unless` and mutes pending episodes, so
+//     that they end without firing.
 //   - A conclusion is on hold while it waits for a source that makes no progress. A lagging stream was read less far
 //     than its source.
 //   - A brief failure is a failure whose end was read before it was certain that the failure would fire.

@@ -90,11 +90,11 @@ type Episode struct {
 
 	// OnHold is set while a negative conclusion waits for the watermark of a source.
 	OnHold bool
-	// WaitsFor are the names of the sources without progress for which the conclusion waits, sorted. It is empty if
+	// WaitsFor are the sorted names of the sources without progress that the conclusion waits for. It is empty if
 	// OnHold is not set, if no source reads the streams of the awaited part, or if the rule is suspended.
 	WaitsFor []string
-	// AwaitedParts are the parts of the rule for whose lines the conclusion waits. It is empty if OnHold is not set, or if the
-	// rule is suspended.
+	// AwaitedParts are the parts of the rule whose lines the conclusion waits for. It is empty if OnHold is not set, or
+	// if the rule is suspended.
 	AwaitedParts []AwaitedPart
 	// Deadline is the next time at which the engine may conclude something without another
 	// line. It is zero if there is none.

@@ -164,8 +164,8 @@ func (j *journal) moveTimes(delta int64) {
 	j.spans.Move(delta)
 }
 
-// wasNotified reports whether somebody was already notified of the alert for any part of the time of the episode, which
-// ended at end. Such a failure is not notified again.
+// wasNotified reports whether somebody was already notified of the alert for a part of the episode's duration. The
+// episode ended at end. A failure that was notified is not notified again.
 func (j *journal) wasNotified(ep *episode, end int64) bool {
 	if cur := ep.rs.open[ep.key]; cur != nil && cur.state == StateFiring && cur.starts < end {
 		return true

@@ -179,8 +179,8 @@ func (rs *ruleState) splitTriggers(w *keyWindow, ts window.Times, known window.C
 	return before, after
 }
 
-// clearsAll reports whether a clear line at t ends the episode although its newest trigger is later than t. It does if
-// the later triggers needed lines from before t.
+// clearsAll reports whether a clear line at t ends the episode although its newest trigger is later than t. This is so
+// if the later triggers needed lines from before t.
 func (ep *episode) clearsAll(t int64) bool {
 	rs := ep.rs
 	return t >= ep.starts && rs.needsWindow() && ep.window != nil && t > rs.watermarkOf(ep.values, ep.who, ep.partialIdentity) && len(ep.window.TriggersBetween(rs.rule, t, window.Forever)) == 0

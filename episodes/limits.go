@@ -25,8 +25,8 @@ type limits struct {
 }
 
 const (
-	// clearKeysPerKey is the number of keys of clear and unless lines that may be remembered for each key of MaxKeys.
-	// Such keys take little memory.
+	// clearKeysPerKey times MaxKeys is the maximum number of remembered keys of clear and unless lines. These keys take
+	// little memory.
 	clearKeysPerKey = 2
 	// churnFactor limits the alerts that a tenant may open within keepResolved, as a multiple of MaxPerNamespace. Ended
 	// alerts stay listed for that time. Without the limit, lines that open and clear alerts in turn would fill memory

@@ -109,8 +109,8 @@ func (rs *ruleState) windowFor(key string) *keyWindow {
 	return nil
 }
 
-// dropCleared removes lines from the windows whose clear lines have this key. upTo returns the time up to which lines
-// are removed.
+// dropCleared removes lines from the windows whose clear lines have this key. upTo returns the time up to which the
+// lines of a window are removed.
 func (rs *ruleState) dropCleared(key string, upTo func(*keyWindow) int64) {
 	drop := func(x *quota.Item[*keyWindow]) {
 		x.Value.DropUpTo(upTo(x.Value))
@@ -190,9 +190,9 @@ func (rs *ruleState) watermark() int64 {
 	return rs.groups.steps.readUpToForAll()
 }
 
-// watermarkOf returns the time up to which all lines were read that could belong to one key. A window keeps lines after
-// this time, because later lines of the key may still need them. A lagging stream without lines of the key is ignored,
-// because otherwise lines of an ended episode would count for the next one.
+// watermarkOf returns the watermark of one key. All lines up to this time that could belong to the key were read. A
+// window keeps newer lines, because lines of the key that are read later may need them. A lagging stream without lines
+// of the key is ignored, because otherwise lines of an ended episode would count for the next one.
 func (rs *ruleState) watermarkOf(values []redact.Text, who *intake.Identity, loose bool) int64 {
 	if rs.rule.Clear != nil {
 		return rs.groups.all.readUpTo(values, who, loose)
@@ -201,7 +201,7 @@ func (rs *ruleState) watermarkOf(values []redact.Text, who *intake.Identity, loo
 }
 
 // clearedUpTo returns the time up to which a clear line at t removes lines of a key. If the clear line is ahead of the
-// watermark, newer lines may still complete a window before t, so it removes fewer lines.
+// watermark, newer lines may still complete a window before t, so the clear line removes fewer lines.
 func (rs *ruleState) clearedUpTo(t int64, values []redact.Text, who *intake.Identity, loose bool) int64 {
 	if watermark := rs.watermarkOf(values, who, loose); t > watermark {
 		return watermark - int64(rs.rule.Within)

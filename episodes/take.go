@@ -241,8 +241,8 @@ func (rs *ruleState) acceptUnless(h *window.Hit, now int64) {
 	if rs.armed != nil {
 		rs.armed.applyUnless(key, values, h.T)
 	}
-	// An episode can be pending for longer than `for`, because a log for which it waits is not read. An unless line
-	// after `for` does not mute such an episode, because with all logs read the episode would already have been firing.
+	// An episode can be pending for longer than `for`, because it waits for a log that is not read. An unless line
+	// after `for` does not mute such an episode, because the episode would already be firing if all logs had been read.
 	// The time of a line may also be ahead of the clock, so the clock limits it.
 	last, read := int64(rs.rule.For)+rs.groups.firing.Lateness, min(h.T, now)
 	for _, ep := range rs.unlessLines.concernedEpisodes(rs, key, values) {
@@ -267,12 +267,12 @@ func insertTime(times []int64, t int64) []int64 {
 	return times
 }
 
-// TakeRecorded accepts recorded hits of the named source, whose times move the clock. now is the time of the clock
-// before the call. A hit at a time t after now has the same effect as AdvanceWatermark and Evaluate just before t,
-// followed by Take and Evaluate at t. TakeRecorded stops before the first hit for which one of these Evaluate calls
-// would decide or return something. It returns the number of accepted hits and the new time of the clock, for which the
-// caller must call Evaluate. If no hit was accepted and the clock did not move, something may be due before the next
-// hit, and the caller must move the clock. The caller keeps the ownership of the hits, as with Take.
+// TakeRecorded accepts recorded hits of the named source. The times of the hits move the clock, which shows now before
+// the call. A hit at a time t after now has the same effect as AdvanceWatermark and Evaluate just before t, followed by
+// Take and Evaluate at t. TakeRecorded stops before the first hit for which one of these Evaluate calls would decide or
+// return something. It returns the number of accepted hits and the new time of the clock, for which the caller must
+// call Evaluate. If no hit was accepted and the clock did not move, something may be due before the next hit, and the
+// caller must move the clock. The caller keeps the ownership of the hits, as with Take.
 func (e *Engine) TakeRecorded(source string, hits []matcher.Hit, now time.Time) (n int, clock time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

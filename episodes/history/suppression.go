@@ -23,8 +23,8 @@ func (x *Suppression) Kind() string {
 }
 
 // Weaker returns the reason for a pair of Alertmanagers that both notify of the alert. It is nil if one of the reasons
-// is nil, and otherwise the reason that ends first. The end of an inhibition is not known, so that a silence is
-// preferred.
+// is nil, and otherwise the reason that ends first. The end of an inhibition is not known, so a silence is preferred to
+// an inhibition.
 func (x *Suppression) Weaker(o *Suppression) *Suppression {
 	if x == nil || o == nil {
 		return nil

@@ -22,8 +22,8 @@ type Deadline struct {
 type Subject interface {
 	// Due computes the deadline in nanoseconds since 1970.
 	Due() int64
-	// ReadUpTo returns the time up to which every line was read that could change the conclusion. This is the watermark
-	// of the group, or of a lagging stream whose lines could belong to the subject.
+	// ReadUpTo returns the watermark for the conclusion. All lines up to this time that could change the conclusion
+	// were read. It is the watermark of the group, or of a lagging stream whose lines could belong to the subject.
 	ReadUpTo() int64
 }
 

@@ -18,8 +18,8 @@ import (
 	"crowsnest/rules"
 )
 
-// onHoldAfter is the time by which the progress of a source may be behind the clock before the rules that wait for the
-// source are on hold.
+// onHoldAfter is the largest time by which the progress of a source may be behind the clock. If it is further behind,
+// the rules that wait for the source are on hold.
 const onHoldAfter = 30 * time.Second
 
 // Sources holds the sources of lines and the groups of rules that wait for them. The zero value has no sources.

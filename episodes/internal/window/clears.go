@@ -8,8 +8,8 @@ import (
 
 // Limits of the clear lines that are remembered.
 const (
-	// rememberClears is the time behind the watermark up to which a late line is compared with
-	// the clear lines around it.
+	// rememberClears limits how far a late line may be behind the watermark to be compared with the clear lines around
+	// it.
 	rememberClears = time.Hour
 	maxClears      = 64 // maximum number of clear lines per key, in addition to the newest
 )

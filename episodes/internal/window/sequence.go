@@ -140,8 +140,8 @@ func (s *search) chooseBackwards(i int) bool {
 	return false
 }
 
-// canServe reports whether c can be the line of step i. It cannot be if it is already the line of a later step, or if
-// it has a value that `differs` of a later step forbids.
+// canServe reports whether c can be the line of step i. c cannot be this line if it is already the line of a later
+// step, or if `differs` of a later step forbids one of its values.
 func (s *search) canServe(i int, c *Hit) bool {
 	for k := i + 1; k < len(s.found); k++ {
 		if s.found[k].ID == c.ID {

@@ -35,7 +35,7 @@ func (ts Times) indexesBetween(lo, hi int64) (from, to int) {
 // are more, every second one is dropped, except the first and the newest.
 const maxTriggers = 64
 
-// AddTrigger adds the time of a trigger about which the engine has not decided yet.
+// AddTrigger adds the time of a trigger of an episode about which the engine has not decided yet.
 func (ts *Times) AddTrigger(t int64) {
 	i := ts.IndexAfter(t)
 	if i > 0 && (*ts)[i-1] == t {

@@ -1,8 +1,8 @@
 // Package window counts the lines of one key. It finds the windows and sequences that these lines complete, and the
 // gaps between clear lines.
 //
-// A trigger is a line with which the condition of a rule, a count within a time or a sequence, becomes true. A clear
-// line ends a failure.
+// A trigger is a line that makes the condition of a rule true. The condition is a count within a time, or a sequence. A
+// clear line ends a failure.
 //
 // Nothing in the package is safe for concurrent use. Times are nanoseconds since 1970.
 package window
