@@ -183,7 +183,7 @@ func (pt *part) holds(sc *scratch, text []byte) bool {
 	return pt.decided && sc.saysText(pt.cond.voices) || pt.cond.holds(sc, text)
 }
 
-// saysText reports whether one of the texts by which the sieve found the current part is in one of the voices.
+// saysText reports whether a text that made the sieve choose the current part is in one of the voices.
 func (sc *scratch) saysText(voices lines.Voice) bool {
 	v := sc.run.sieve
 	return voices == everyVoice || slices.ContainsFunc(sc.found, func(t prefilter.FoundText) bool {

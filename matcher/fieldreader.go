@@ -41,7 +41,7 @@ func TextOf(line []byte) []byte {
 }
 
 // TimeOf returns the time in the envelope or the text of a physical line. ok is false if the line has no time. klog
-// writes no year. Such a line gets the latest year with which its time is at most a day after now.
+// writes no year. A line of klog gets the latest year for which its time is at most a day after now.
 func TimeOf(line []byte, now time.Time) (t time.Time, ok bool) {
 	if e, kind := readEnvelope(line); kind != "" {
 		return lines.StampTime(e.Stamp)

@@ -152,8 +152,8 @@ func hashLabels(labels Labels, ignored []string) uint64 {
 // maxSame is the maximum number of different lines with the same time whose repetitions are counted.
 const maxSame = 4096
 
-// sameTimeLines counts equal lines with the same time, because some container runtimes give the same time to all lines that they
-// read at once. It holds the lines with hits of the newest time.
+// sameTimeLines counts equal lines with the same time, because some container runtimes give the same time to all lines
+// that they read at once. It holds only lines that have the newest time and a hit.
 type sameTimeLines struct {
 	at    int64 // nanoseconds since 1970; zero if there was no line yet
 	newer int64 // place of the newest line

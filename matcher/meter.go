@@ -36,8 +36,8 @@ const (
 
 func (m *meter) isQuarantined() bool { return m.state.Load() >= maxPanics }
 
-// drawSample decides whether the next evaluation is timed. It returns 0 if it is not. Otherwise it returns the number
-// of evaluations that the next one represents.
+// drawSample decides whether the next evaluation is timed. It returns 0 if the evaluation is not timed, and otherwise
+// the number of evaluations that the timed one represents.
 func (sc *scratch) drawSample(m *meter, length int) int64 {
 	if length >= longLine {
 		return 1

@@ -39,9 +39,9 @@ func (p Part) defaultIn() rules.In {
 
 func hasTexts(m *rules.Matcher) bool { return len(m.Contains) > 0 || m.Regex != nil }
 
-// statesFields reports whether fields of a matcher count as a statement of the program. They do if a field must have a
-// certain value or text, or if the matcher has no texts. If the matcher has texts, a field that may have any value only
-// names an object.
+// statesFields reports whether fields of a matcher count as a statement of the program. Fields count as a statement if
+// a field must have a certain value or text, or if the matcher has no texts. If the matcher has texts, a field that may
+// have any value only names an object.
 func statesFields(m *rules.Matcher, beside bool) bool {
 	return !beside && !hasTexts(m) && len(m.Any) == 0 || slices.ContainsFunc(m.Fields, rules.Field.States)
 }
@@ -126,8 +126,7 @@ const maxTries = 4
 type match struct {
 	loc  []int // positions of the match and its groups, as in regexp; nil if no match counts
 	said bool  // whether one of the matched texts is in one of the voices
-	// unsaid is the position of the first text because of which a match was rejected. It is nil if no match was
-	// rejected.
+	// unsaid is the position of the first text that caused a match to be rejected. It is nil if no match was rejected.
 	unsaid []int
 }
 

@@ -17,7 +17,7 @@ type Marks struct {
 	hashes [chunk + blockSize]byte   // hash of the pair of bytes at each position
 	ends   positions                 // positions of newlines
 	places positions                 // positions at which a text may begin
-	padded [chunk + 2*blockSize]byte // copy of a chunk after which no memory is readable
+	padded [chunk + 2*blockSize]byte // copy of a chunk that is not followed by readable memory
 }
 
 // positions is a list of positions in a chunk. It has additional room, because the vector code writes beyond the last
