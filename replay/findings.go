@@ -142,8 +142,8 @@ func hasComplaint(x *episodes.Episode) bool {
 	return matcher.IsComplaint(string(x.Line)) || matcher.IsComplaint(string(x.FirstLine))
 }
 
-// judgeFailure determines why a failure did not become an alert. end is the time until which all inputs with its lines
-// continue, or zero if that is not known.
+// judgeFailure determines why a failure did not become an alert. end is the time until which all inputs with lines of
+// the failure continue, or zero if that time is not known.
 func (f *finder) judgeFailure(x episodes.Episode, c Coverage, end time.Time) Finding {
 	r := x.Rule
 	x.FiredAt = time.Time{} // the variant of the rule fired at the first line, but the original rule did not

@@ -81,8 +81,8 @@ type RuleReport struct {
 	Lines    int64 // number of lines that matched
 	Episodes int   // number of episodes, including those that did not fire
 	Alerts   int
-	// Notifications is the number of notifications that a receiver without grouping gets. These are one for the
-	// beginning and one for the end of each alert.
+	// Notifications is the number of notifications that a receiver without grouping gets. The receiver gets one
+	// notification of the beginning and one of the end of each alert.
 	Notifications int
 }
 
@@ -98,7 +98,7 @@ type Report struct {
 	Start   time.Time // event time of the first hit; zero if there is none
 	End     time.Time // event time of the end of the input
 	Dropped int64     // number of physical lines that were not evaluated
-	// Untimed are the names of inputs whose first lines have no valid timestamp. These are probably no logs.
+	// Untimed are the names of inputs whose first lines have no valid timestamp. Such inputs are probably not logs.
 	Untimed []string
 	Empty   int // number of inputs without lines
 	// Outcomes are the results of reading the inputs, in the order of the inputs.
@@ -131,7 +131,7 @@ type Outcome struct {
 	Err         error // error that ended the reading
 }
 
-// RuleSelector is a rule with a selector of streams of which there is no input.
+// RuleSelector is a rule with one of its selectors, which selects no input.
 type RuleSelector struct{ Rule, Selector string }
 
 // RuleNamespace is a rule with a namespace that the rule does not trust.
@@ -680,7 +680,7 @@ func (sc *scanner) isLater(file, other string) bool {
 	return ok && known && !x[0].IsZero() && !y[1].IsZero() && !y[1].After(x[0])
 }
 
-// findUndecided counts the open failures that wait for lines of streams of which there is no input.
+// findUndecided counts the open failures that wait for lines of streams that no input can have.
 func (sc *scanner) findUndecided() {
 	if sc.session.reads == nil {
 		return
