@@ -291,9 +291,9 @@ func compareGroups(a, b *group) int {
 // higher groups. The cost is quadratic, and people do not read more groups.
 const maxDiverse = 300
 
-// diversify orders the groups. It repeatedly takes the group with the highest score and lowers
-// the scores of the remaining groups of its components. A complaint of many components says
-// little about each of them, so it lowers the scores less.
+// diversify orders the groups. It repeatedly takes the group with the highest score and lowers the scores of the
+// remaining groups of its components. A complaint of many components says little about each of them, so such a group
+// lowers the scores less.
 func diversify(rest []*group) []*group {
 	out := make([]*group, 0, len(rest))
 	for len(rest) > 0 && len(out) < maxDiverse {

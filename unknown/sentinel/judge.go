@@ -14,7 +14,7 @@ import (
 // Times in seconds that decide when a pattern is a failure and when the failure is over.
 const (
 	knownAfter    = 3600 // time for which a component must have been read before one of its patterns counts as new
-	endAfter      = 1800 // time for which no line of a pattern may have been written before its failure counts as over
+	endAfter      = 1800 // time without lines of a pattern after which its failure counts as over
 	day           = 24 * 3600
 	renotifyAfter = 7 * day // time after which the same pattern may cause another notification
 	newIntervals  = 3       // number of intervals that contain a line of a new pattern before it fires
