@@ -187,8 +187,9 @@ func hasEnd(msgs []sinks.Message) bool {
 }
 
 // waitSettled reports whether to delay sending. An Alertmanager that has just started delays notifications until its
-// peers have sent theirs. It would then notify of alerts that have ended in the meantime. An Alertmanager that was cut
-// off from its peers would notify of ends again. A delay loses nothing while another member of the cluster answers.
+// peers have sent theirs. After that delay, it would notify of alerts that have ended in the meantime. An Alertmanager
+// that was cut off from its peers would notify of ends again. A delay loses nothing while another member of the cluster
+// answers.
 func (e *endpoint) waitSettled() bool {
 	now := e.now()
 	switch {

@@ -9,8 +9,8 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// checkFresh is the time for which a check that the process did not restart is valid. No
-// Alertmanager can restart in less time without a failed request.
+// checkFresh is the time for which the result of a restart check stays valid. No Alertmanager can restart in less time
+// without a failed request.
 const checkFresh = time.Second
 
 // member describes an Alertmanager's process and its cluster. It is part of the saved state.
@@ -25,10 +25,10 @@ type member struct {
 	Names []string `json:"names,omitempty"`
 }
 
-// checkProcess finds out whether the Alertmanager restarted. A process that restarted has forgotten every alert. It
-// would not notify of the end of an alert that it does not know, and would know open alerts only after they are sent
-// again. Therefore the process is checked before an end is sent, and after the endpoint was unreachable. restarted
-// reports whether there is a new process. The answer has an error if there was no response.
+// checkProcess finds out whether the Alertmanager restarted. A process that restarted has forgotten every alert. Such a
+// process would not notify of the ends of these alerts, and knows open alerts only after they are sent again. Therefore
+// the process is checked before an end is sent, and after the endpoint was unreachable. restarted reports whether there
+// is a new process. The answer has an error if there was no response.
 func (e *endpoint) checkProcess(ctx context.Context) (restarted bool, a delivery.Answer) {
 	asked, within := e.now(), statusWithin
 	if e.IsDown() {

@@ -6,7 +6,7 @@ const (
 	// clockTolerance is the difference up to which two clocks count as equal. A Date header has a
 	// resolution of one second.
 	clockTolerance = 2 * time.Second
-	// minClockChange is the change in the estimate of a peer's clock from which on all messages are sent again.
+	// minClockChange is the smallest change in the estimate of a peer's clock after which all messages are sent again.
 	minClockChange = 30 * time.Second
 	// maxClockOffset is the largest offset of a peer's clock that is believed. A clock may well be wrong by days, but a
 	// Date header of another century does not come from a clock.
@@ -51,8 +51,8 @@ func (e *endpoint) recordDate(date, asked, now time.Time) {
 }
 
 // repeatIfChanged makes all messages due again if a batch has changed the estimate of the peer's clock. With the wrong
-// estimate, Alertmanager may have resolved alerts that are firing, or the other way round. It does so at most once per
-// checkEvery, because several Alertmanagers with different clocks may answer under one name.
+// estimate, Alertmanager may have resolved alerts that are firing, or the other way round. repeatIfChanged acts at most
+// once per checkEvery, because several Alertmanagers with different clocks may answer under one name.
 func (e *endpoint) repeatIfChanged() {
 	now := e.now()
 	if !e.changed || !e.repeated.IsZero() && now.Sub(e.repeated) < checkEvery {

@@ -44,9 +44,9 @@ type suppressions struct {
 	inhibitors map[string][]string
 }
 
-// Suppressed returns the reason for each open alert of eps of which the cluster notifies nobody. One member is enough
-// to notify, so an alert counts as suppressed only if all members that answer suppress it. The error says why no member
-// answered, without secrets of the addresses.
+// Suppressed returns, for each open alert of eps that the cluster suppresses, the reason why nobody is notified. One
+// member is enough to notify, so an alert counts as suppressed only if all members that answer suppress it. The error
+// says why no member answered, without secrets of the addresses.
 func (s *Sink) Suppressed(ctx context.Context, eps []episodes.Episode) (map[episodes.Fingerprint]*history.Suppression, error) {
 	list, none := s.reachable()
 	if len(none) > 0 {

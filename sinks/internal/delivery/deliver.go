@@ -82,9 +82,10 @@ func (l *Loop[T]) postponePremature(items []item[T]) []item[T] {
 	})
 }
 
-// deliver sends the items in one request. If the receiver refuses its content, deliver splits the items in halves until
-// each bad item is alone and the good ones are accepted. It returns the number of accepted items. The answer has an
-// error if the receiver is at fault. If the receiver accepts no item at all, the receiver is at fault, not the items.
+// deliver sends the items in one request. If the receiver refuses the content of the request, deliver splits the items
+// in halves until each bad item is alone and the good ones are accepted. It returns the number of accepted items. The
+// answer has an error if the receiver is at fault. If the receiver accepts no item at all, the receiver is at fault,
+// not the items.
 func (l *Loop[T]) deliver(ctx context.Context, items []item[T]) (taken int, a Answer) {
 	var bad []item[T]
 	var why Answer
