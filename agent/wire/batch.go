@@ -49,7 +49,7 @@ type Decoder struct {
 // Apart from the decoded batch, it allocates at most maxRaw bytes.
 func (d *Decoder) Decode(payload []byte) (*Batch, error) {
 	if len(payload) > MaxPayload {
-		return nil, fmt.Errorf("read batch: %d bytes are more than %d", len(payload), MaxPayload)
+		return nil, fmt.Errorf("read batch: the compressed batch has %d bytes, at most %d are allowed", len(payload), MaxPayload)
 	}
 	if err := d.decompress(payload); err != nil {
 		return nil, fmt.Errorf("read batch: %w", err)
@@ -211,7 +211,7 @@ func (r *reader) readRecords(b *Batch) {
 		}
 		n := len(b.rules[x.rule].wants)
 		if all += n; all > maxValues {
-			r.fail(fmt.Errorf("more than %d values", maxValues))
+			r.fail(fmt.Errorf("the hits have more than %d values", maxValues))
 			return
 		}
 		x.values = make([]string, n)

@@ -228,7 +228,7 @@ func TestHostileBatches(t *testing.T) {
 	}
 	f(nil, "unexpected EOF")
 	f([]byte("no deflate"), "corrupt")
-	f(make([]byte, MaxPayload+1), "are more than")
+	f(make([]byte, MaxPayload+1), "the compressed batch has 1048577 bytes")
 	f(squeezed(nil), "incomplete")
 	f(squeezed(make([]byte, 64<<20)), "unpacks to more than")
 	f(squeezed(make([]byte, maxRaw)), "bytes follow it")

@@ -142,7 +142,7 @@ func (m *Message) clampTimes() {
 // ReadMessage decodes a message. The payload refers to the memory of b and is not checked.
 func ReadMessage(b []byte) (Message, error) {
 	if len(b) > MaxMessage {
-		return Message{}, fmt.Errorf("read message: %d bytes are more than %d", len(b), MaxMessage)
+		return Message{}, fmt.Errorf("read message: the message has %d bytes, at most %d are allowed", len(b), MaxMessage)
 	}
 	text, payload, found := bytes.Cut(b, []byte("\n"))
 	var in envelope
@@ -153,7 +153,7 @@ func ReadMessage(b []byte) (Message, error) {
 	case !found || err != nil || in.Version < 1:
 		return Message{}, errors.New("read message: it does not come from crowsnest; only sinks.upstream of an agent may send to this address")
 	case len(text) > maxEnvelope:
-		return Message{}, fmt.Errorf("read message: an envelope of %d bytes is larger than %d", len(text), maxEnvelope)
+		return Message{}, fmt.Errorf("read message: the part before the payload has %d bytes, at most %d are allowed", len(text), maxEnvelope)
 	}
 	m := in.Message
 	if len(payload) > 0 {

@@ -133,19 +133,19 @@ func (r *Report) check() error {
 		return err
 	}
 	if len(r.Conditions) > MaxConditions || len(r.Rules) > maxRules {
-		return fmt.Errorf("%d conditions and %d rules are more than there can be", len(r.Conditions), len(r.Rules))
+		return fmt.Errorf("the report has %d conditions and %d rules, at most %d and %d are allowed", len(r.Conditions), len(r.Rules), MaxConditions, maxRules)
 	}
 	for name, hash := range r.Rules {
 		if len(name) > maxLabel || !ruleHash.MatchString(hash) {
-			return fmt.Errorf("rule %.60q has the digest %.70q", name, hash)
+			return fmt.Errorf("rule %.60q has the invalid digest %.70q", name, hash)
 		}
 	}
 	r.Idle = OneLine(r.Idle, maxDetail)
 	if len(r.UnservedSelectors) > maxRules*selectorsOfRule {
-		return fmt.Errorf("%d selectors are more than there can be", len(r.UnservedSelectors))
+		return fmt.Errorf("the report has %d selectors, at most %d are allowed", len(r.UnservedSelectors), maxRules*selectorsOfRule)
 	}
 	if len(r.Complaints) > MaxComplaints {
-		return fmt.Errorf("%d bytes of complaints are more than %d", len(r.Complaints), MaxComplaints)
+		return fmt.Errorf("the complaints have %d bytes, at most %d are allowed", len(r.Complaints), MaxComplaints)
 	}
 	for i := range r.Conditions {
 		if err := r.Conditions[i].check(); err != nil {
@@ -160,11 +160,11 @@ func (c *Condition) check() error {
 		return fmt.Errorf("%.80q is not a condition of an agent", c.Alert)
 	}
 	if !slices.Contains([]string{"info", "warning", "critical"}, c.Severity) {
-		return fmt.Errorf("condition %s has the severity %.40q", c.Alert, c.Severity)
+		return fmt.Errorf("condition %s has the unknown severity %.40q; use info, warning or critical", c.Alert, c.Severity)
 	}
 	for name, value := range c.Labels {
 		if !labelName.MatchString(name) || name == "alertname" || name == "severity" {
-			return fmt.Errorf("condition %s has the label %.40q", c.Alert, name)
+			return fmt.Errorf("condition %s has the label %.40q, whose name is reserved or malformed", c.Alert, name)
 		}
 		c.Labels[name] = OneLine(value, maxLabel)
 	}

@@ -152,7 +152,7 @@ func (w *coverageBuilder) addTimelines(subject web.Timeline) {
 			}
 		}
 		if tl.Skipped > 0 {
-			w.addGap(fmt.Sprintf("The daemon no longer has %s between the first and the newest ones of %s.", formatCount(int64(tl.Skipped), "event"), f.Alert))
+			w.addGap(fmt.Sprintf("The timeline of %s is incomplete: the daemon dropped %s between the oldest and the newest ones.", f.Alert, formatCount(int64(tl.Skipped), "event")))
 		}
 		for _, ev := range tl.Events {
 			e := Entry{Time: ev.Time, Kind: ev.Kind, Text: f.Alert + ": " + safeLine(ev.Text), Line: ev.Line.Map(safeLine), Log: safeLine(ev.Log), FailureIDs: []int{f.ID}}

@@ -180,7 +180,7 @@ func (l *Log) Replace(records [][]byte) error {
 
 func (l *Log) replaceContent(b []byte) error {
 	if len(b) > maxSize {
-		return fmt.Errorf("%d bytes are more than %d", len(b), maxSize)
+		return fmt.Errorf("the new content has %d bytes, at most %d are allowed", len(b), maxSize)
 	}
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
 		return err

@@ -50,7 +50,7 @@ func save(dir, name string, payload []byte) error {
 
 func replace(dir, name string, payload []byte) error {
 	if len(payload) > maxSize {
-		return fmt.Errorf("%d bytes are more than %d", len(payload), maxSize)
+		return fmt.Errorf("the snapshot has %d bytes, at most %d are allowed", len(payload), maxSize)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
