@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// CheckLabels returns an error for each label in the configuration of a source whose name is
-// invalid or in taken. Labels with the names in taken come from elsewhere, which origin
-// describes, such as "the pod". kind is the kind of the source.
+// CheckLabels checks the labels in the configuration of a source. It returns an error for each label whose name is
+// invalid or in taken. The labels in taken have another origin. origin describes it, such as "the pod". kind is the
+// kind of the source.
 func CheckLabels(kind string, labels map[string]string, origin string, taken ...string) []error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(labels)) {

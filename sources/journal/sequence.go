@@ -14,7 +14,7 @@ type sequence struct {
 	Dir           string `json:"dir"`   // directory of the newest file of the sequence
 	DoneUpTo      uint64 `json:"done"`  // number up to which every entry was read or lost
 	Goal          uint64 `json:"goal"`  // newest number when the current round over all files began
-	ReadBelowGoal uint64 `json:"below"` // number of entries in (Done, Goal] that were read
+	ReadBelowGoal uint64 `json:"below"` // number of entries in (DoneUpTo, Goal] that were read
 	ReadAboveGoal uint64 `json:"above"` // number of entries after Goal that were read
 	LastRead      uint64 `json:"last"`  // newest number that was read
 	// Fresh is set until all files were read once. Before that it is unknown which entries are missing.

@@ -623,7 +623,7 @@ func (s *Source) dropUnneeded(proved bool) {
 		return // a file that cannot be opened now must keep its position
 	}
 	for id, place := range s.places {
-		// A file without a saved position is read from the first entry after Done, so this file needs no position.
+		// A file without a saved position is read from the first entry after DoneUpTo, so this file needs no position.
 		if f := s.files[id]; f == nil || f != nil && f.f == nil && !f.seq.Fresh && place <= f.seq.DoneUpTo {
 			delete(s.places, id)
 		}

@@ -19,9 +19,9 @@ const (
 	readSize = 16 << 10
 	keepSize = 64 << 10 // largest size of a buffer that is reused for blocks, in bytes
 
-	// minIdle is the shortest time without new lines after which a log that had lines is requested again, because
-	// kubelets have been seen to abandon streams without closing them. The time is longer for a log with long pauses
-	// between lines, and grows whenever a new request yields no lines.
+	// minIdle is the shortest time without new lines after which a log that had lines is requested again. Kubelets have
+	// been seen to abandon streams without closing them. The time is longer for a log with long pauses between lines,
+	// and grows whenever a new request yields no lines.
 	minIdle = 30 * time.Second
 	// minPending is the shortest time after which a request without a response is repeated. It
 	// is longer than the time for which an API server tries to reach a node.

@@ -36,7 +36,7 @@ type stream struct {
 	from time.Time     // time before which lines are not read if there is no saved position
 
 	// The following fields are guarded by s.mu.
-	chosen, wanted bool // chosen: whether it was decided if a rule selects the stream; wanted: the decision
+	chosen, wanted bool // whether it was decided if a rule selects the stream, and the decision
 
 	mu              sync.Mutex
 	c               container // state of the container, according to the API
@@ -57,8 +57,8 @@ type stream struct {
 	openedAt  time.Time // start of the current request
 	answered  bool      // whether the current request counts as open
 	movedAt   time.Time // time at which bytes last arrived
-	// failing is the time since which the network, the server or the node prevents opening the
-	// log. Zero means that they do not.
+	// failing is the time since which the network, the server or the node has prevented the opening of the log. Zero
+	// means that none of them prevents it.
 	failing time.Time
 	stalled struct { // reason why the log cannot be read, and time since when; zero if the last request succeeded
 		since time.Time
@@ -89,8 +89,8 @@ func (st *stream) updateContainer(c container) bool {
 	changed := old.id != c.id || old.phase != c.phase || !st.chosen
 	over := c.id != st.pos.ID || c.phase == ended
 	if changed && over && st.ending != nil {
-		// The open request reads a terminated instance. It usually ends by itself. It is
-		// cancelled if it does not, because it may already read the next instance.
+		// The open request reads a terminated instance. It usually ends by itself. If the request does not end, it is
+		// cancelled, because it may already read the next instance.
 		time.AfterFunc(endGrace, st.ending)
 	}
 	if changed {

@@ -4,11 +4,11 @@
 //
 // # Objects
 //
-// A line is written when a state is first seen, whenever it changes, and again every interval while it holds. The time
-// of a line is the time at which the state was proved to hold. The label component of a stream names the kind of
-// information in its lines, which is called a view. The label namespace is the namespace of the object, and is absent
-// for objects without a namespace. A value that contains anything but letters is quoted, and quotes inside it are
-// escaped. Text of a tenant can therefore not contain msg=" or forge a field.
+// A line is written when a state is first seen, whenever it changes, and again every interval while the state holds.
+// The time of a line is the time at which the state was proved to hold. The label component of a stream names the kind
+// of information in its lines, which is called a view. The label namespace is the namespace of the object, and is
+// absent for objects without a namespace. A value that contains anything but letters is quoted, and quotes inside it
+// are escaped. Text of a tenant can therefore not contain msg=" or forge a field.
 //
 // A Lease is stale if its renewTime did not change for its duration while the API server answered and the watch
 // delivered everything. The clocks of holders are not used. While the API server cannot be reached, nobody can renew a

@@ -116,8 +116,8 @@ func (s *Source) compareMachines() {
 	s.writeLines(lines, at, func() { c.last = now })
 }
 
-// compare returns the lines of one comparison, and the Nodes and Machines without a
-// counterpart. last is that result of the previous comparison.
+// compare returns the lines of one comparison, and the Nodes and Machines without a counterpart. last holds the Nodes
+// and Machines without a counterpart in the previous comparison.
 func (m Machines) compare(nodes map[string]*object, machines []*object, last unpaired) (lines []string, now unpaired) {
 	write := func(msg string, pairs ...string) { lines = append(lines, logline.Format(msg, pairs...)) }
 	own, claimed := map[string]bool{}, map[string][]string{}

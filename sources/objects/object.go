@@ -37,11 +37,11 @@ type object struct {
 	lease    *lease
 	versions []word // versions of the programs on a node, in the form of images such as node/kubelet:v1.34.1
 
-	// pairing holds the fields by which Nodes and Machines are compared. nil for other objects.
+	// pairing holds the fields by which Nodes and Machines are compared. It is nil for objects of other kinds.
 	pairing *pairing
 }
 
-// container holds the data of a container that no other fact has.
+// container holds the fields that only a fact about a container has.
 type container struct {
 	image      word
 	since      time.Time // time since which the state holds
@@ -293,7 +293,8 @@ type lease struct {
 	transitions int32
 
 	state leaseState
-	// since is the time when this process first saw the renewal. Since then, the API server has not been unreachable.
+	// since is the time when this process first saw the renewal, moved later by the time for which the API server may
+	// have been unreachable since.
 	since time.Time
 }
 
@@ -309,8 +310,8 @@ func projectLease(spec json.RawMessage) *lease {
 }
 
 // followLast sets the state of l from the last state of the same Lease. last is nil if the Lease is new. l was read at
-// t. The state of a new Lease is unknown, because its holder may have gone long ago. So is the state of a Lease that
-// was saved as held and not renewed since, because its holder may have gone while this process did not run.
+// t. The state of a new Lease is unknown, because its holder may have gone long ago. A Lease that was saved as held and
+// not renewed since is unknown too, because its holder may have gone while this process did not run.
 func (l *lease) followLast(last *lease, t time.Time) {
 	l.since = t
 	switch {

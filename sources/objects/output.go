@@ -14,7 +14,8 @@ import (
 	"crowsnest/sources"
 )
 
-// output passes the lines of a source to the pipeline. It has the streams, losses and status.
+// output passes the lines of a source to the pipeline. It also keeps the source's streams, counts of lost lines, and
+// status.
 type output struct {
 	name       string
 	components []string // possible values of the label component

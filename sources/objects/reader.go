@@ -24,8 +24,8 @@ const (
 	// Lease. During a longer time, holders may not have reached the API server either, so only maxGap counts. Responses
 	// are normally about seven seconds apart.
 	maxGap = 10 * time.Second
-	// relistAfter is the shortest time between two lists of a kind some objects of which are
-	// not remembered for lack of room.
+	// relistAfter is the shortest time between two lists of a kind while some of its objects are not remembered for
+	// lack of room.
 	relistAfter = 10 * time.Minute
 )
 
@@ -184,7 +184,8 @@ func (r *reader) replaceObject(o *object, before []fact, t time.Time) {
 	})
 }
 
-// removeObject forgets an object and writes lines that its facts no longer hold. The caller holds turn.
+// removeObject forgets an object and writes for each of its facts a line that the fact no longer holds. The caller
+// holds turn.
 func (r *reader) removeObject(o *object, t time.Time) {
 	var lines []line
 	for _, f := range listFacts(o) {

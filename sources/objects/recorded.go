@@ -110,7 +110,7 @@ func (r *RecordedObject) Lines(now, listed time.Time) []RecordedLine {
 	return out
 }
 
-// judgeLease sets the state of a Lease at t. listed is the newest time in the list that contained it.
+// judgeLease sets the state of a Lease at t. listed is the newest time in the list that contained the Lease.
 func (r *RecordedObject) judgeLease(t, listed time.Time) {
 	l := r.object.lease
 	if l == nil {

@@ -13,9 +13,9 @@ const (
 	otherNamespaces = "others" // name under which the status counts the objects of all other namespaces
 )
 
-// objectQuota shares max_objects among namespaces. When it is full, an object of the namespace with the most objects is
-// forgotten, so no tenant can displace the objects of another one. Objects outside of namespaces are not forgotten,
-// because tenants cannot create them. room is guarded by Source.turn. Changes also require Source.mu.
+// objectQuota shares max_objects among namespaces. When the quota is full, an object of the namespace with the most
+// objects is forgotten, so no tenant can displace the objects of another one. Objects outside of namespaces are not
+// forgotten, because tenants cannot create them. The quota is guarded by Source.turn. Changes also require Source.mu.
 type objectQuota struct {
 	max, used  int
 	maxOut     int
@@ -100,7 +100,7 @@ func (m *objectQuota) noteLeftOut(r *reader, o *object) bool {
 	return !known
 }
 
-// noteBack records that the object at p is remembered again or gone.
+// noteBack records that the object at p is remembered again, or no longer exists.
 func (m *objectQuota) noteBack(p place) {
 	x, known := m.unremembered[p]
 	if !known {

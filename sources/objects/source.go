@@ -234,8 +234,8 @@ func (r *reader) encodeObjects() json.RawMessage {
 	return b
 }
 
-// isQuiet reports whether no alert can be about the object. Such an object, a pod that runs or has completed, need not
-// be saved, because a restart need not detect its end. There may be many such pods.
+// isQuiet reports whether no alert can be about the object. This is true for a pod that runs or has completed. Such
+// pods need not be saved, because a restart need not detect their end. There may be many of them.
 func (o *object) isQuiet() bool {
 	isPod, p := false, o.phase()
 	for _, f := range o.facts {

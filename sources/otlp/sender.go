@@ -16,8 +16,8 @@ type sender struct {
 	marks  []mark    // marks that are not old enough yet, from old to new
 	// proven is the watermark. It is zero until a mark is old enough.
 	proven time.Time
-	// arrived is set when a record has arrived in this process. What arrived before proves nothing any more, because the
-	// collector could not send in between.
+	// arrived is set when a record has arrived in this process. Records that arrived in an earlier process prove
+	// nothing, because the collector could not send while no process ran.
 	arrived bool
 }
 

@@ -102,8 +102,8 @@ func (s *Source) memberName(sender string) string { return s.cfg.Name + "/" + se
 // unknownMember returns the name of the member that represents unknown senders. No sender has it.
 func (s *Source) unknownMember() string { return s.memberName("?") }
 
-// Members returns the names of the known senders. For the lateness after a start without saved state, they include a
-// member that represents unknown senders.
+// Members returns the names of the known senders. For a time as long as the lateness after a start without saved state,
+// they include a member that represents unknown senders.
 func (s *Source) Members() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,8 +271,9 @@ func (s *Source) expired(now time.Time) (out []string) {
 	return out
 }
 
-// noteRefusal counts a refused request. A request that the collector sends again may hold records that are older than
-// those that arrived, so the watermarks wait for the lateness from now on. A request that it drops is a loss.
+// noteRefusal counts a refused request. If the collector sends the request again, its records may be older than records
+// that have arrived, so the watermarks wait for the lateness from now on. If the collector drops the request, it is
+// counted as a loss.
 func (s *Source) noteRefusal(why *refusal, from string) {
 	now := s.cfg.Clock()
 	s.mu.Lock()

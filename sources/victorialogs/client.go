@@ -29,7 +29,7 @@ func header(tenant string) map[string]string {
 	return map[string]string{"AccountID": account, "ProjectID": project}
 }
 
-// query sorts the entries, because the parameter limit returns the newest ones.
+// query requests entries in order of time, because with the parameter limit alone the server returns the newest ones.
 func query(q rangeread.Query) (path string, form url.Values) {
 	return "/select/logsql/query", values(timeFilter(q.From, q.To) + q.Text + " | sort by (_time) limit " + strconv.Itoa(q.Limit))
 }

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	maxVariants = 16 // largest number of texts that stand for one text in any case
+	maxVariants = 16 // largest number of texts that stand for one text in all combinations of cases
 	maxWindow   = 8  // largest number of letters of such a text
 )
 
-// filterText returns filters, one of which every line with the text satisfies. A regular
-// expression without operators is the form of a substring filter that every version of VictoriaLogs
-// has. For one in any case, VictoriaLogs takes 100 times as long as for a substring. Therefore the
-// filters are substrings: a part of the text in each combination of cases.
+// filterText returns filters. Every line with the text satisfies at least one of them. A substring filter is written as
+// a regular expression without operators, because every version of VictoriaLogs has this form. A filter that ignores
+// case takes VictoriaLogs 100 times as long as a substring. Therefore the filters are substrings, one for each
+// combination of cases of a part of the text.
 func filterText(t rangeread.Text) string {
 	texts := []string{t.Text}
 	if t.Fold {
@@ -29,8 +29,8 @@ func filterText(t rangeread.Text) string {
 	return strings.Join(texts, " or ")
 }
 
-// foldings returns texts, one of which is in every text that equals s apart from case. They are all
-// forms of the longest part of s that has few of them.
+// foldings returns all upper and lower case forms of the longest part of s that has few such forms. Every text that
+// equals s apart from case contains one of them.
 func foldings(s string) []string {
 	runes := []rune(s)
 	best, length := []string{""}, 0

@@ -35,7 +35,7 @@ type lineWriter struct {
 	labels map[string]string // Config.Labels
 }
 
-// line returns the text of a row, and removes its fields that are part of the text.
+// line returns the text of a row, and removes from the record the fields that are part of the text.
 func (w lineWriter) line(r *record) []byte {
 	if bytes.HasPrefix(r.message, []byte("{")) {
 		return r.message // the agent has not parsed the line

@@ -95,7 +95,7 @@ func parseTime(b []byte) (time.Time, bool) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, string(b))
 	if err != nil || t.Year() < 1980 || t.Year() > 2200 {
-		return time.Time{}, false // implausible time, by which files must not be ordered
+		return time.Time{}, false // the time is implausible, so files must not be ordered by it
 	}
 	return t, true
 }
@@ -133,7 +133,7 @@ func ReadHead(f io.ReaderAt, gz bool) ([]byte, error) {
 	return b[:n:n], err
 }
 
-// LineStart returns the start of the line at offset size.
+// LineStart returns the offset after the last newline before offset size.
 func LineStart(r io.ReaderAt, size int64) int64 {
 	b := make([]byte, min(size, searchSize))
 	n, _ := r.ReadAt(b, size-int64(len(b)))

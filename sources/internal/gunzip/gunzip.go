@@ -11,8 +11,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Reader decompresses one file. Its buffer is a window of the file, which contains the bytes
-// that were read last, followed by a block of unread bytes.
+// Reader decompresses one file. Its buffer is a window of the file. The window contains the bytes that were read last,
+// followed by a block of unread bytes.
 type Reader struct {
 	size Sizes
 	zr   *gzip.Reader

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Settled is the age of a directory's modification time from which on it is trusted. A younger
-// one may hide another change, because the kernel's timestamps are coarse.
+// Settled is the age from which on a directory's modification time is trusted. A younger modification time may hide
+// another change, because the kernel's timestamps are coarse.
 const Settled = time.Second
 
 // maxAge is the age at which a listing is read again even if the modification time is

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watcher collects inotify events of directories. It does not subscribe to events of writes,
-// which would be most of the events, because every file is polled anyway. It uses inotify
-// directly to make this choice. A nil Watcher watches nothing.
+// Watcher collects inotify events of directories. It does not subscribe to events of writes, which would be most of the
+// events, because every file is polled anyway. To choose the events, it uses inotify without a library. A nil Watcher
+// watches nothing.
 type Watcher struct {
 	hints *hints
 	fail  func(error)

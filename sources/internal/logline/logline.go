@@ -28,7 +28,7 @@ func Format(msg string, pairs ...string) string {
 	return string(b)
 }
 
-// A "<" would begin a block of lines, and a comma or semicolon at the end would be lost.
+// An unquoted "<" would begin a block of lines, and an unquoted comma or semicolon at the end would be lost.
 func needsNoQuotes(value string) bool {
 	if value == "" || value[0] == '<' || value[len(value)-1] == ',' || value[len(value)-1] == ';' {
 		return false

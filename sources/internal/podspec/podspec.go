@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Spec holds the used fields of the spec of a Pod.
+// Spec holds the fields of a Pod's spec that crowsnest uses.
 type Spec struct {
 	Node       string      `json:"nodeName"`
 	Init       []Container `json:"initContainers"`
@@ -23,7 +23,7 @@ type Container struct {
 // All returns the containers of all three kinds.
 func (s Spec) All() []Container { return slices.Concat(s.Init, s.Containers, s.Ephemeral) }
 
-// Statuses holds the used fields of the status of a Pod.
+// Statuses holds the fields of a Pod's status that crowsnest uses.
 type Statuses struct {
 	Init       []Status `json:"initContainerStatuses"`
 	Containers []Status `json:"containerStatuses"`

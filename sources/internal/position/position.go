@@ -20,7 +20,7 @@ const (
 	MaxStreams = 10000
 	// MaxDone is the largest number of files in Stream.ReadFiles.
 	MaxDone = 16
-	// MarkSize is the largest number of bytes before a position that identify it.
+	// MarkSize is the largest number of bytes before a position whose checksum is saved with the position.
 	MarkSize = 64
 )
 
@@ -86,9 +86,9 @@ type Set struct {
 
 const version = 1
 
-// Encode returns the JSON that Decode reads. It ignores s.Streams and encodes up to MaxStreams of streams, except nil
-// ones. size is the approximate number of streams. The encoded form of a stream is kept, so unchanged streams cost
-// little. Calls with the same streams must not run concurrently.
+// Encode returns the JSON that Decode reads. It encodes streams instead of s.Streams, up to MaxStreams of them, and
+// omits nil ones. size is the approximate number of streams. The encoded form of a stream is kept, so unchanged streams
+// cost little. Calls with the same streams must not run concurrently.
 func (s Set) Encode(streams iter.Seq2[string, *Stream], size int) json.RawMessage {
 	s.Version, s.Streams = version, nil
 	b, err := json.Marshal(s)

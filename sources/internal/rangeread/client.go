@@ -30,11 +30,11 @@ const (
 type Query struct {
 	Text     string // query as Dialect describes it
 	From, To int64  // start and end of the range, in ns since 1970
-	Limit    int    // largest number of entries in the response, which has the oldest ones
+	Limit    int    // largest number of entries in the response; the server returns the oldest ones
 }
 
-// exactSelectors returns one selector for each stream, which matches only this stream. A selector also requires the
-// absence of labels, because another stream may have the same labels and more.
+// exactSelectors returns one selector for each stream. A selector matches no other stream. It also requires the absence
+// of some labels, because another stream may have the same labels and additional ones.
 func exactSelectors(streams []map[string]string) []string {
 	names := map[string]bool{}
 	for _, labels := range streams {
@@ -89,8 +89,8 @@ func (c *Client) Query(ctx context.Context, q Query, a *Answer) *Failure {
 	return f
 }
 
-// listStreams returns selectors of the streams that have entries around time t, each of which
-// selects one stream. most is the largest number of selectors.
+// listStreams returns one selector for each stream that has entries around time t. most is the largest number of
+// selectors.
 func (c *Client) listStreams(ctx context.Context, selector string, t int64, most int) ([]string, *Failure) {
 	path, form := c.dialect.ListStreams(selector, t, most)
 	var body []byte
@@ -104,8 +104,8 @@ func (c *Client) listStreams(ctx context.Context, selector string, t int64, most
 	return exactSelectors(streams[:min(most, len(streams))]), nil
 }
 
-// get requests a path below the base address, and stores the response in body. After the
-// reasons TooLarge, Broken and Timeout, body holds the beginning of the response.
+// get requests a path below the base address, and stores the response in body. If the request fails with
+// ReasonTooLarge, ReasonBroken or ReasonTimeout, body holds the beginning of the response.
 func (c *Client) get(ctx context.Context, path string, values url.Values, body *[]byte) *Failure {
 	client, err := c.lazy.Client()
 	if err != nil {
@@ -192,7 +192,7 @@ const (
 	ReasonConnection  = "connection"   // the connection failed or broke
 	ReasonTimeout     = "timeout"      // no response in time
 	ReasonBroken      = "broken"       // the response ended before it was complete
-	ReasonMalformed   = "malformed"    // the response does not come from such a server
+	ReasonMalformed   = "malformed"    // the response does not have the form of this kind of server
 	ReasonTooLarge    = "too_large"    // the response has too many bytes
 	ReasonRedirect    = "redirect"     // HTTP status 3xx
 	ReasonAuth        = "auth"         // HTTP status 401 or 403

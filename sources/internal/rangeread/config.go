@@ -39,19 +39,20 @@ type Dialect struct {
 	ListStreams func(selector string, t int64, most int) (path string, form url.Values)
 	// DecodeStreams returns the labels of each stream in the response to ListStreams.
 	DecodeStreams func(body []byte) ([]map[string]string, error)
-	// Refine sets the reason of an error response that has no common meaning. code is its status, and said is its text.
+	// Refine sets the reason of an error response whose meaning depends on the kind of server. code is the status of
+	// the response, and said is its text.
 	Refine func(f *Failure, code int, said string)
 	// CheckTenant returns what is wrong with a name of a tenant and how to mend it, or "".
 	CheckTenant func(name string) string
-	// Text renders one text of a filter. Open, the texts with Or between them, and Close are a
-	// filter for the lines that contain one of the texts. The filter may select more lines.
+	// Text renders one text of a filter. Open, the rendered texts with Or between them, and Close form a filter for the
+	// lines that contain one of the texts. The filter may select more lines.
 	Text            func(t Text) string
 	Open, Or, Close string
 	MaxQuery        int // largest number of bytes of a query
-	MaxQueries      int // largest number of queries that read what rules can match
+	MaxQueries      int // largest number of queries into which the filter for the texts of rules is divided
 	// ParseSelector parses the configured selector.
 	ParseSelector func(s string) (rules.Selector, error)
-	// IsName reports whether a label in the server can have a name, and Names says what such names consist of.
+	// IsName reports whether a label in the server can have this name. Names describes the allowed characters.
 	IsName func(name string) bool
 	Names  string
 	// ReadsAll means that queries have no filter, and every line of the streams is read.

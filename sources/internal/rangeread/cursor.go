@@ -16,7 +16,7 @@ const (
 	probeAfter = 1000 // number of successful responses after which a longer range is tried again
 
 	bigBody  = 64 << 10 // size from which on a response counts as large, in bytes
-	minLimit = 100      // smallest limit to which a slow server reduces it
+	minLimit = 100      // smallest limit that is used with a slow server
 )
 
 // cursor is the progress of one query through a time range.
@@ -48,9 +48,11 @@ type rangeReader struct {
 	good       int   // number of successful responses since limit was reduced
 	fine       int   // number of successful responses since cap was reduced
 
-	// onEntries is called with the entries of a response to a query for the times from from to to. It must not keep a.
+	// onEntries is called with the entries of a response to a query for the range that includes from and excludes to.
+	// It must not keep a.
 	onEntries func(a *Answer, from, to int64)
-	// whole makes the asker drop incomplete responses, because entries in their middle may be missing.
+	// whole makes the reader drop incomplete responses, because entries in the middle of such a response may be
+	// missing.
 	whole bool
 	// failed is called for each request that fails.
 	failed func(f *Failure)
@@ -129,7 +131,7 @@ func (r *rangeReader) runQuery(ctx context.Context, q Query) *Failure {
 func (r *rangeReader) raiseLimits(q Query, a *Answer, took time.Duration) {
 	switch quick := took < r.cfg.Timeout/4; {
 	case !quick && q.Limit > a.Count:
-		r.halveRange(q) // a slow round with short requests does not delay fast rounds
+		r.halveRange(q) // shorter requests of a slow round do not delay fast rounds
 	case quick && q.To-q.From >= r.span:
 		r.span = min(2*r.span, r.cap)
 	}

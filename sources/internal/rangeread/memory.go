@@ -76,9 +76,9 @@ func (m *memory) dropBucket(t int64) {
 	delete(m.buckets, t)
 }
 
-// shrinkToLimit drops the oldest keys and raises the floor, but not beyond protect. If that is
-// not enough, it drops the keys farthest in the future. Their entries are passed on again if
-// they are read again. It reports whether it dropped any.
+// shrinkToLimit drops the oldest keys and raises the floor, but not beyond protect. If that is not enough, it drops the
+// keys farthest in the future. The entries of these keys are passed on again if they are read again. shrinkToLimit
+// reports whether it dropped keys.
 func (m *memory) shrinkToLimit(protect int64) bool {
 	if m.n <= m.max {
 		return false
@@ -110,8 +110,8 @@ func (m *memory) countSince(ts int64) int {
 	return n
 }
 
-// export encodes at most most of the newest keys, and returns the floor that belongs to these
-// keys. A floor above protect would skip unread entries. In that case export returns protect.
+// export encodes the newest keys, at most most, and returns the floor that belongs to these keys. A floor above protect
+// would skip unread entries. In that case export returns protect.
 func (m *memory) export(most int, protect int64) (keys []byte, floor int64) {
 	floor = m.floor
 	order := slices.Sorted(maps.Keys(m.buckets))

@@ -39,8 +39,8 @@ type planner struct {
 	naming   labelNames
 }
 
-// serves reports whether a stream can satisfy the selector of a rule. Streams do not contain what
-// crowsnest writes about objects, unless the configuration mentions the label that says so.
+// serves reports whether a stream can satisfy the selector of a rule. Lines about the state of objects are assumed to
+// be in no stream, unless the configuration mentions the label component, which such lines have.
 func (p planner) serves(from rules.Selector) bool {
 	if from.WantsStates() && !p.naming.mentionsLabel(p.selector, "component") {
 		return false

@@ -30,7 +30,7 @@ const (
 	// watermarkEvery is the interval at which a fast round starts early enough in time to
 	// advance the watermark (see the package comment).
 	watermarkEvery = 5 * time.Second
-	maxRest        = 20 * time.Second // longest interval between two such rounds, which is used if they take long
+	maxRest        = 20 * time.Second // longest interval between rounds that advance the watermark, if they take long
 	// downAfter is the time after which failing requests mean that the source is down. A
 	// connection that breaks now and then is normal.
 	downAfter = 3 * time.Second
@@ -86,11 +86,11 @@ type Source struct {
 	mu        sync.Mutex
 	memory    *memory
 	streams   *simplelru.LRU[string, *stream]
-	first     int64 // floor of the memory at the start
-	covered   int64 // time before which all entries were read; zero before the first round
-	watermark int64 // start of the last round that advanced the watermark
-	deep      int64 // start of the last round that reached back as far as a slow round
-	latest    int   // number of the newest round that set covered
+	first     int64 // memory.floor when Run began to read, in ns since 1970
+	covered   int64 // time before which all entries were read, in ns since 1970; zero before the first round
+	watermark int64 // start of the last round that advanced the watermark, in ns since 1970
+	deep      int64 // start of the last round that reached back as far as a slow round, in ns since 1970
+	latest    int   // number of the newest round that has set covered
 	active    bool  // whether a fast round is in progress or has failed
 	warning   string
 	status    sources.Status
@@ -407,7 +407,7 @@ func (s *Source) newRound(fast bool) *round {
 	return r
 }
 
-// freshFor is an age up to which Loki does not cache that a time has no entries, even if
+// freshFor is the age of times up to which Loki never caches that they have no entries, even if
 // max_cache_freshness_per_query is small.
 const freshFor = 20 * time.Second
 
@@ -775,8 +775,8 @@ func needsOperator(reason string) bool {
 }
 
 const (
-	// probeEvery is the interval of the queries that find out whether the selected streams
-	// exist. The queries end when one exists.
+	// probeEvery is the interval of the queries that find out whether the selected streams exist. The queries stop as
+	// soon as one stream exists.
 	probeEvery = time.Minute
 	probeBack  = time.Hour // largest age of an entry that proves that a stream exists
 )

@@ -25,10 +25,10 @@ type directory struct {
 	known        []member                     // files of the stream at the last poll
 	olderMembers []member                     // files of the stream at the poll before the last one
 	names        []string                     // names of the members and of unread files at the last poll
-	broken       map[string]fs.FileInfo       // unreadable files that were skipped, by name
-	failing      map[string]time.Time         // time since which each file cannot be read, by name
+	broken       map[string]fs.FileInfo       // skipped unreadable files; the key is the name
+	failing      map[string]time.Time         // time since which a file cannot be read; the key is the name
 	skipped      []skipped                    // unreadable files that were skipped since countSkipped was last called
-	barred       map[string]sources.UnreadLog // files that must not be read, such as links, by name
+	barred       map[string]sources.UnreadLog // files that must not be read, such as links; the key is the name
 	gen          int64                        // generation of the last listing; zero if the files must be examined again
 	polled       time.Time                    // time at which the directory was last listed
 	settled      bool                         // whether all names are the same as at the last poll

@@ -17,7 +17,7 @@ import (
 
 const (
 	blockSize = 256 << 10 // size of a block of whole lines
-	keepSize  = 64 << 10  // number of bytes of a longer line that are kept
+	keepSize  = 64 << 10  // number of bytes that are kept of a line that is longer than a block
 	slack     = 64        // number of bytes after a block that the matcher may load but does not use
 
 	markSize = position.MarkSize
@@ -44,8 +44,8 @@ type file struct {
 	win       []byte // mark followed by the bytes after it; valid until the next read
 	pos       int    // index of offset in win
 
-	// quiet is information about the file before the last read that reached the end. It is nil
-	// if data was read since.
+	// endState is information about the file before the last read that reached the end. It is nil if data was read
+	// since.
 	endState fs.FileInfo
 	rest     int64 // length of the unfinished line at offset
 	shown    bool  // whether the unfinished line was matched before its end was written

@@ -346,8 +346,8 @@ func (t *Tailer) newStream(tr *tree, s Stream) *follower {
 		delete(t.restored, s.Key)
 	}
 	c := newFollower(t, tr, s, pos)
-	// All lines of the stream from before bound were read. If bound is early because the
-	// stream could not be read, the watermark stays behind with it.
+	// All lines of the stream from before bound were read. If bound is early because the stream could not be read, the
+	// watermark stays behind too.
 	c.bound, c.since = t.provenUpTo(tr, s.Key), t.saved
 	c.fromEnd = t.cfg.FromEnd && !t.state && !t.opened
 	c.newest = t.cfg.Newest && !t.state && !t.opened

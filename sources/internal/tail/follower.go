@@ -39,7 +39,7 @@ type follower struct {
 	busy       bool     // whether the previous turn stopped before the end of the data
 	grew       bool     // whether the current file grew in the last turn
 	placed     bool     // whether the directory was listed, so that the files of the stream are known
-	doubtful   []member // files that were skipped before it was known how far they had been read
+	doubtful   []member // files that were skipped while it was unknown how far they had been read
 }
 
 func newFollower(t *Tailer, tr *tree, s Stream, saved *position.Stream) *follower {
@@ -256,9 +256,8 @@ func (c *follower) countSkipped() {
 	c.skipped = c.skipped[:0]
 }
 
-// statCur updates the size of cur. If cur grew in the last turn, statCur saves the system call
-// where possible. Such a file has probably grown again, and the next read detects whether it
-// is still the same file.
+// statCur updates the size of cur. If cur grew in the last turn, statCur saves the system call where possible. A file
+// that grew has probably grown again, and the next read detects whether it is still the same file.
 func (c *follower) statCur() bool {
 	f := c.cur
 	if f == nil {

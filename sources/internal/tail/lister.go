@@ -20,7 +20,7 @@ var errHangs = errors.New("listing the directory hangs")
 // not delay the search in other directories. Only one goroutine may call within.
 type lister struct {
 	onReturn func()      // called when an operation that counted as hanging returns
-	returned atomic.Bool // whether such an operation has returned since the last search
+	returned atomic.Bool // whether an operation that counted as hanging has returned since the last search
 
 	mu   sync.Mutex
 	hung map[string]bool // paths with an operation that has not returned
@@ -50,7 +50,7 @@ func within[T any](l *lister, d *logdir.Dir, path string, op func() T) (out T, e
 			l.onReturn()
 		}
 	}()
-	if many { // with many hanging operations, this search also waits, and counts as hanging
+	if many { // with many hanging operations, this operation is waited for too, and counts as hanging
 		return <-done, nil
 	}
 	timer := time.NewTimer(listWithin)

@@ -207,8 +207,8 @@ func (q *queue) done(c *follower, again bool) bool {
 	return false
 }
 
-// hand passes lines to the pipeline until it is closed. An abandoned worker therefore cannot
-// move a position after the last save.
+// pipelineGuard passes lines to the pipeline until the guard is closed. An abandoned worker therefore cannot move a
+// position after the last save.
 type pipelineGuard struct {
 	mu sync.RWMutex
 	p  sources.Pipeline // pipeline; nil if closed
@@ -220,7 +220,7 @@ func (h *pipelineGuard) open(p sources.Pipeline) {
 	h.p = p
 }
 
-// close closes the hand after waiting for lines that are just being passed on.
+// close closes the guard. It first waits for lines that are being passed on.
 func (h *pipelineGuard) close() { h.open(nil) }
 
 func (h *pipelineGuard) scan(s *matcher.Stream, block []byte, commit func()) {

@@ -36,8 +36,8 @@ type streamState struct {
 	view     sources.StreamStatus
 	named    string // name of the file that view.Path refers to
 	counters matcher.Counters
-	refused  map[string]sources.UnreadLog // files that must not be read, such as links, by name
-	stalled  struct {                     // why and since when the stream cannot be read; zero if it can
+	refused  map[string]sources.UnreadLog // files that must not be read, such as links; the key is the name
+	stalled  struct {                     // why and since when the stream cannot be read; zero if it can be read
 		since time.Time
 		why   string
 	}

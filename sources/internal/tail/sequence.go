@@ -19,9 +19,9 @@ const (
 
 // sequence is the order in which the files of a stream are read.
 //
-// Files are ordered by the times in them. After the clock was set back, this order is wrong. A
-// file that was read long ago then sorts after the current file, or a new file before it. done
-// records the files that were read to their end, so that both cases are detected.
+// Files are ordered by the times in them. After the clock was set back, this order is wrong. A file that was read long
+// ago then sorts after the current file, or a new file sorts before the current file. done records the files that were
+// read to their end, so that both cases are detected.
 type sequence struct {
 	*opener
 	cur  *file
@@ -30,8 +30,8 @@ type sequence struct {
 	done []position.File // files that were read to their end
 
 	oldUntil   time.Time
-	nextSince  time.Time // time since which one of these files has had content
-	away       time.Time // time at which cur disappeared from the directory; zero if it has not
+	nextSince  time.Time // time since which a file of next has had content
+	away       time.Time // time at which cur disappeared from the directory; zero if cur is still there
 	ended      bool      // whether the file of the saved position was read to its end
 	since      time.Time // time at which the file of the saved position was last written to
 	prevFirst  int64     // time of the first line in the newest finished file, or in the file of the saved position

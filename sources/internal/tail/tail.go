@@ -72,8 +72,8 @@ type Finder struct {
 	Unknown []string
 }
 
-// ErrDoubt means that the directory exists but is it is probably not the directory of the logs. It may be an
-// empty mount point.
+// ErrDoubt means that the directory exists but is probably not the directory of the logs. It may be an empty mount
+// point.
 var ErrDoubt = errors.New("it is probably not the directory of the logs")
 
 // Stream is one log with all of its files, as a Finder returns it.
@@ -118,8 +118,8 @@ type Tailer struct {
 	trees   []*tree
 	gunzips *gunzip.Pool
 	queue   *queue
-	// blind is the reason why no more directories can be watched. It is nil if there is none
-	// or it was counted.
+	// watchLimit is the reason why no more directories can be watched. It is nil if there is no such reason or the
+	// reason was counted.
 	watchLimit atomic.Pointer[error]
 	wake       chan struct{} // signals that the watermark may advance
 	search     chan struct{} // signals that a search for streams is due

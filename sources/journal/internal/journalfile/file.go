@@ -396,11 +396,11 @@ type Field struct {
 	Err         error // error of reading the field; if it is set, Name is unknown
 }
 
-// Limits of the fields that are cached because several entries have them.
+// Limits of the cache of fields. A field is cached because several entries may refer to it.
 const (
-	maxKnown     = 256     // largest number of bytes of one field
-	maxKnownSize = 1 << 20 // largest number of bytes of all fields
-	knownCost    = 160     // overhead of each field, in bytes
+	maxKnown     = 256     // largest number of bytes of one cached field
+	maxKnownSize = 1 << 20 // largest number of bytes of all cached fields
+	knownCost    = 160     // overhead of each cached field, in bytes
 	maxName      = 64      // journald allows names of at most 64 bytes
 )
 
