@@ -74,7 +74,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// IsGuarded reports whether this configuration authenticates agents. It assumes that WebConfigFile does.
+// IsGuarded reports whether this configuration authenticates agents. It assumes that a WebConfigFile configures
+// authentication.
 func (c Config) IsGuarded() bool {
 	return c.WebConfigFile != "" || c.BearerTokenFile != "" || c.TokenReview != nil
 }

@@ -62,8 +62,8 @@ func (s *Source) hasExpired(n *node, now time.Time) bool {
 		n.hasObject = true
 		return n.left && silent >= drainedAfter
 	case absent:
-		// A missing Node object counts only if the object existed before. A token that the API
-		// server accepted proves that too, because it is bound to a Node.
+		// A missing Node object counts only if the object existed before. A token that the API server accepted proves
+		// this too, because the token is bound to a Node.
 		return (n.hasObject || !n.caller.reviewed.IsZero()) && (n.left || silent >= s.cfg.SilentAfter)
 	}
 	return false

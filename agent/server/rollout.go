@@ -185,8 +185,8 @@ func (h *handler) applyHeld() {
 	s.withLock(func() {
 		s.dropHeld(func(x *heldBatch) bool { return now.Sub(x.ReceivedAt) >= heldFor })
 		waiting = slices.Clone(s.held)
-		// Held hits are ingested a second after their rules were loaded. Until then, Behind
-		// has put decisions of these rules on hold, so no window of the hits ends too early.
+		// Held hits are ingested a second after their rules were loaded. Until then, MismatchedRules keeps decisions of
+		// these rules on hold, so no window of the hits ends too early.
 		f := &s.rollout
 		due = f.applied != set && f.set == set && now.Sub(f.since) >= maintainEvery
 	})

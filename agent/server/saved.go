@@ -21,7 +21,8 @@ type savedSource struct {
 	Nodes       map[string]savedNode `json:"nodes"`
 	Gap         sources.Loss         `json:"gap,omitzero"`
 	HeldBatches []heldBatch          `json:"held,omitempty"`
-	// Behind has the times since which agents have another version of a rule, by name of the rule.
+	// MismatchedRules has, for each rule of which the agent has another version, the time since when. The key is the
+	// rule's name.
 	MismatchedRules map[string]time.Time `json:"behind,omitempty"`
 }
 

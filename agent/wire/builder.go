@@ -32,9 +32,9 @@ const (
 // Builder combines hits into a batch. The zero value is empty and ready. It is not safe for
 // concurrent use. It retains the lines and values of the hits until Seal.
 type Builder struct {
-	// FullTextRules contains the names of the rules for which every line keeps its text. The
-	// aggregator needs the texts, because it has another version of these rules and evaluates
-	// the lines itself. Builder only reads Whole, and Seal does not clear it.
+	// FullTextRules contains the names of the rules for which every line keeps its text. The aggregator needs the
+	// texts, because it has another version of these rules and evaluates the lines itself. Builder only reads the map,
+	// and Seal does not clear it.
 	FullTextRules map[string]bool
 
 	rules   []*rules.Rule

@@ -85,8 +85,8 @@ type streamKey struct {
 
 // FindHits converts a batch to hits of the indexed rules, in the order of reading. During a rollout, the sender may
 // have another version of a rule. Our version then evaluates the lines again. A line without its text cannot be
-// evaluated again. It is accepted unchanged if our version has the part that it matched, and if the hit has every value
-// that our version captures.
+// evaluated again. Its hit is accepted unchanged if our version has the part that the line matched, and if the hit has
+// every value that our version captures.
 func (b *Batch) FindHits(x *Index) ([]matcher.Hit, Outcome) {
 	out := Outcome{}
 	targets := make([]target, len(b.records))
