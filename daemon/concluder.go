@@ -50,9 +50,9 @@ type checkpoint struct {
 	append func(b []byte) ([]byte, error) // appends the episodes as JSON; called without the lock
 	seq    uint64                         // checkpoint number; the checkpoint may be written once writableCheckpoint returns at least seq
 	lost   bool                           // whether hits before the checkpoint were dropped, so that the checkpoint must never be written
-	// outboxSeq is the number of the newest notification in the outbox whose conclusions the checkpoint contains.
+	// outboxSeq is the number of the newest notification in the outbox whose episode is in the checkpoint.
 	outboxSeq uint64
-	unsaved   uint64 // unsaved is the corresponding number for the outbox that waits for the disk
+	unsaved   uint64 // the corresponding number of a notification in the outbox that waits for the disk
 }
 
 // aggregatorState is the state of the aggregator that receives the hits of this process.

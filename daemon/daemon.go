@@ -60,8 +60,8 @@ type Daemon struct {
 	// readingSince is when this process began to read, at its start or when it became the leader.
 	readingSince time.Time
 	pair         *pair // high availability; nil if there is no standby
-	// outbox holds notifications until the standby has received the conclusions behind them. Nil means that there is no
-	// standby.
+	// outbox holds notifications until the standby has received the state from which they follow. Nil means that there
+	// is no standby.
 	outbox *outbox
 	// unsavedOutbox holds notifications for sinks of unique kinds (see component.Kind) until the state is on disk. Nil
 	// means that there is no such sink.
@@ -131,8 +131,8 @@ type Options struct {
 	elsewhere func() (leads bool, who string)
 
 	now func() time.Time // clock of all parts; nil means time.Now
-	// onAccepted is called when a receiver has accepted a notification, so that the state is saved soon. unique means
-	// that the receiver cannot recognize a repeated notification.
+	// onAccepted is called when a receiver has accepted a notification, so that the state is saved soon. unique is set
+	// for sinks of unique kinds (see component.Kind).
 	onAccepted func(unique bool)
 }
 

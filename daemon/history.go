@@ -24,8 +24,8 @@ const (
 	answersFor = 2 * time.Minute
 	// maxAnswered is the maximum number of ended episodes whose notifications are still counted.
 	maxAnswered = 1000
-	// historyShare is the divisor of the part of the file that episodes may use. The other part has room for records of
-	// episodes that the history has dropped.
+	// Episodes may use the part 1/historyShare of the file. The rest has room for records of episodes that the history
+	// has dropped.
 	historyShare = 2
 )
 

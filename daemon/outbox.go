@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// freshFor is the age of an alert up to which holding its notification makes the saver save soon. Older firing
+	// freshFor is the age up to which an alert makes the saver save soon when its notification is held. Older firing
 	// alerts can wait for the next regular save.
 	freshFor = 2 * time.Second
 	// heldAtMost is the maximum time that a notification waits for the standby. A leader that cannot reach the standby
@@ -16,7 +16,7 @@ const (
 	heldAtMost = 10 * time.Second
 )
 
-// outbox holds notifications until the standby has the conclusions behind them. Otherwise a leader that is cut off
+// outbox holds notifications until the standby has the state from which they follow. Otherwise a leader that is cut off
 // could send notifications that its successor does not know, and the successor would draw the same conclusions and
 // notify again. It is safe for concurrent use.
 type outbox struct {

@@ -12,11 +12,11 @@ import (
 	"crowsnest/web"
 )
 
-// The rule files of namespaces come from ConfigMaps, or in an agent from its aggregator. Until the first answer, those
-// of the last run stay active, or in a standby those of its leader.
+// The rule files of namespaces come from ConfigMaps, or in an agent from its aggregator. Until the first answer, the
+// files of the last run stay active, or in a standby the files of its leader.
 
 // firstConfigMaps is the time for which a start without rule files of the last run waits for the ConfigMaps, because
-// the saved episodes of rules that are not loaded end.
+// saved episodes end if their rules are not loaded.
 const firstConfigMaps = 10 * time.Second
 
 // configMapsKey names the setting in alerts and messages.
@@ -47,7 +47,8 @@ func (d *Daemon) usesOwnedRules() bool {
 	return d.configMaps != nil || len(component.SettingsOf[client.Config](d.opt.Cfg.Sinks)) > 0
 }
 
-// keptFiles returns the rule files of the last run that may be used now. Those of namespaces have passed their tests.
+// keptFiles returns the rule files of the last run that may be used now. The files of namespaces among them have passed
+// their tests.
 func (d *Daemon) keptFiles(files []rules.File) (out []rules.File) {
 	for _, f := range files {
 		if f.WithoutTests = f.Namespace != ""; f.WithoutTests && d.configMaps != nil {
@@ -165,7 +166,8 @@ func (d *Daemon) awaitConfigMaps(ctx context.Context) {
 	}
 }
 
-// brokenPacks returns the refused packs. If the ConfigMaps have not been read for a while, they count as one.
+// brokenPacks returns the refused packs. If the ConfigMaps could not be read for a while, they count as one refused
+// pack.
 func (d *Daemon) brokenPacks() []web.BrokenPack {
 	out := d.outcome.Load().broken
 	if d.configMaps == nil {

@@ -81,7 +81,7 @@ type waitingSnapshot struct {
 	payload   []byte
 	seq       uint64
 	outboxSeq uint64 // number of the newest notification in outbox whose conclusions the snapshot contains
-	unsaved   uint64 // corresponding number for unsavedOutbox
+	unsaved   uint64 // the corresponding number of a notification in unsavedOutbox
 }
 
 // run saves the state until ctx ends. The caller must save once more when everything else has stopped.

@@ -32,7 +32,8 @@ func newSuppressions() *suppressions {
 	return s
 }
 
-// reason returns why Alertmanager notifies nobody of an open alert. It returns nil if it notifies, or if this is not known.
+// reason returns why Alertmanager notifies nobody of an open alert. It returns nil if Alertmanager notifies somebody,
+// or if this is not known.
 func (s *suppressions) reason(fp episodes.Fingerprint) *history.Suppression {
 	return s.newest.Load().reasons[fp]
 }

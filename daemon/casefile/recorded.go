@@ -51,7 +51,7 @@ type RecordedScan struct {
 	SubjectFilter string
 }
 
-// FromReport makes the case file of recorded logs. It returns an error if About selects no failure.
+// FromReport makes the case file of recorded logs. It returns an error if SubjectFilter selects no failure.
 func FromReport(in RecordedScan) (*Case, error) {
 	c := &Case{Format: Format, MadeAt: in.Now.UTC(), MadeBy: in.Version, Evidence: Evidence{
 		Kind: kindRecorded, Names: []string{}, From: optionalTime(in.Report.Start), Until: optionalTime(in.Report.End),

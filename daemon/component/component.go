@@ -79,8 +79,8 @@ type SinkOptions struct {
 	Log     zerolog.Logger
 	Now     func() time.Time
 	MaxKeys int // maximum number of alerts in a sink's state
-	// OnAccepted is called when a receiver has accepted an alert, so that the daemon saves its state soon. unique means
-	// that the receiver cannot recognize a repeated notification.
+	// OnAccepted is called when a receiver has accepted an alert, so that the daemon saves its state soon. unique is
+	// set for sinks of unique kinds (see Kind.Unique).
 	OnAccepted func(unique bool)
 	// Leads reports whether this process may send now. A nil function means that it always may.
 	Leads func() bool

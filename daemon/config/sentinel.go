@@ -20,7 +20,7 @@ type Sentinel struct {
 	Keys strictyaml.Keys `yaml:"-"`
 }
 
-// Ignored excludes the complaints that fulfil all of its conditions.
+// Ignored excludes the error lines that fulfil all of its conditions.
 type Ignored struct {
 	// Namespace is the name of a namespace, or a glob.
 	Namespace string `yaml:"namespace" bounds:"0,253"`

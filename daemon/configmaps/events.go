@@ -33,7 +33,7 @@ const (
 	maxName     = 200  // maximum length in bytes of the part of an Event's name that comes from the ConfigMap
 )
 
-// report is what is known about the acceptance of a ConfigMap, and what its Events say.
+// report holds what is known about the acceptance of a ConfigMap, and what the Events on it say.
 type report struct {
 	judged bool   // whether refusal is about the current content
 	reason string // why files were refused; empty if all files are active

@@ -64,11 +64,11 @@ type Watcher struct {
 
 // namespace holds the ConfigMaps of one namespace.
 type namespace struct {
-	maps    map[string]*configMap // by name
-	bytes   int                   // size of their packs
+	maps    map[string]*configMap // ConfigMaps; the key is the name
+	bytes   int                   // total size of the packs in maps, in bytes
 	limiter *rate.Limiter         // limits how often their content changes
 	ignored bool                  // whether there are more ConfigMaps than maxConfigMaps
-	list    uint64                // number of the newest list with more ConfigMaps than maxConfigMaps
+	list    uint64                // newest list with more ConfigMaps of the namespace than maxConfigMaps
 }
 
 // configMap is one ConfigMap.

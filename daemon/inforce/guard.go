@@ -55,7 +55,7 @@ func (g *Guard) IsDue(now time.Time) bool {
 }
 
 // FindCostly returns the rules that cost too much in the slice that ends now. It returns nil if the slice is not over.
-// cpu is the CPU time of the process since its start, and costs are the times of the rules since then.
+// cpu is the CPU time of the process since its start, and costs are the times that the rules took since then.
 //
 // The time of a rule is wall time, which includes waiting for a CPU. So the times are scaled down until their sum is at
 // most the CPU time of the process.

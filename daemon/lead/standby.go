@@ -187,7 +187,7 @@ func (s *Standby) Rules() (id string, rules []byte) {
 // SyncStatus describes how far the leader's state was copied to this standby.
 type SyncStatus struct {
 	Time      time.Time     // time at which the standby last had the newest checkpoint; zero if never
-	ClockLead time.Duration // duration by which this process's clock was ahead of the leader's clock at the time At
+	ClockLead time.Duration // duration by which this process's clock was ahead of the leader's clock at the time Time
 	Err       error         // error of the last poll
 	Fetched   int64         // number of bytes received
 }

@@ -181,8 +181,8 @@ func compactSet(set *rules.Set) {
 	rules.CompactRules(all)
 }
 
-// forgetWritten frees data that only the checks of a load need. This is the tests of rules, which have already run, and
-// positions, which hold the files in memory.
+// forgetWritten frees data that only the checks of a load need. These data are the tests of rules, which have already
+// run, and positions, which keep the files in memory.
 func forgetWritten(set *rules.Set) {
 	for _, r := range set.Rules {
 		for ; r != nil; r = r.PackRule {

@@ -14,8 +14,8 @@ import (
 	"crowsnest/web"
 )
 
-// Limits of the files of all namespaces together. Namespaces share each limit: the namespaces with the most are
-// refused files first.
+// Limits of the files of all namespaces together. Namespaces share each limit. Files of the namespaces that use the
+// most are refused first.
 const (
 	maxOwnedBytes = 8 << 20
 	maxOwnedRules = 2000
@@ -252,7 +252,7 @@ func (o *ownedLoad) file(d *rules.Document) rules.File {
 	return o.owned[i]
 }
 
-// refuse lists a file as broken, and adds its last valid version if that is another one.
+// refuse lists a file as broken, and adds its last valid version if that is a different version.
 func (o *ownedLoad) refuse(f rules.File, sha, why string) {
 	old := o.good[f.Name]
 	if o.broken[f.Name] == nil {
@@ -284,8 +284,9 @@ func (o *ownedLoad) refuseDocument(d *rules.Document, why string) {
 	o.refuse(o.file(d), d.SHA256(), why)
 }
 
-// refuseFaulty refuses the documents that have the problems. It returns false if there is no document to refuse. A name
-// that is in use counts only if there are no other problems, because the document with that name may have one.
+// refuseFaulty refuses the documents that have the problems. It returns false if there is no document to refuse. The
+// problem that a name is in use counts only if there are no other problems, because the other document with that name
+// may have one.
 func (o *ownedLoad) refuseFaulty(problems rules.Problems) bool {
 	isTaken := func(p rules.Problem) bool { return p.Check == "duplicate-alert" }
 	if others := slices.DeleteFunc(slices.Clone(problems), isTaken); len(others) > 0 {

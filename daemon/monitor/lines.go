@@ -16,8 +16,8 @@ import (
 
 const alertLinesLost = "CrowsnestLinesLost"
 
-// lossShown is how long an alert about lost lines stays open after the newest loss. It cannot be resolved by a
-// recovery, because lost lines do not come back.
+// lossShown is how long an alert about lost lines stays open after the newest loss. Such an alert cannot be resolved by
+// a recovery, because lost lines do not come back.
 const lossShown = 15 * time.Minute
 
 func lossAlerts(now time.Time, s sources.Status, losses component.Losses) []episodes.Episode {

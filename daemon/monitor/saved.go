@@ -15,8 +15,8 @@ const (
 	// only after that time.
 	settle = 15 * time.Second
 	// confirmWithin is how long an alert of the previous process stays open without being confirmed or resolved. It is
-	// longer than the delay before any alert fires. Alerts about outages are an exception, but the start of an outage
-	// is saved.
+	// longer than the delay before any alert fires, except alerts about outages. For these, the start of the outage is
+	// saved.
 	confirmWithin = 6 * time.Minute
 	// seenSaved is the maximum age of the saved time at which any source was last read.
 	seenSaved = 30 * time.Second

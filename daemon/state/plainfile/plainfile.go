@@ -1,5 +1,5 @@
-// Package plainfile reads and writes files in directories to which others may write. These others could replace a file
-// by a link to another file, by a named pipe that blocks, or by a device whose data never end.
+// Package plainfile reads and writes files in directories to which others may write. Another writer could replace a
+// file by a link to another file, by a named pipe that blocks, or by a device whose data never end.
 package plainfile
 
 import (
@@ -14,8 +14,8 @@ type RefusedError struct{ Path, Reason string }
 
 func (e *RefusedError) Error() string { return e.Path + " is " + e.Reason }
 
-// Open opens a file like os.OpenFile. It does not follow links and does not wait for named pipes. It returns a *Refused
-// for everything except a regular file that has only one name.
+// Open opens a file like os.OpenFile. It does not follow links and does not wait for named pipes. It returns a
+// *RefusedError for everything except a regular file that has only one name.
 func Open(path string, flag int, mode os.FileMode) (*os.File, error) {
 	// A named pipe or a device must not be opened at all, because opening it may have an effect.
 	if fi, err := os.Lstat(path); err == nil {
@@ -51,7 +51,7 @@ func checkFile(path string, fi os.FileInfo) error {
 	return nil
 }
 
-// Read returns the content of a file that Open accepts, or a *Refused if it has more than limit bytes.
+// Read returns the content of a file that Open accepts, or a *RefusedError if it has more than limit bytes.
 func Read(path string, limit int64) ([]byte, error) {
 	f, err := Open(path, os.O_RDONLY, 0)
 	if err != nil {
