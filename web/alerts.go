@@ -291,7 +291,7 @@ func (d alertsData) Place(labels map[string]string) []pair {
 	return placeWithin(labels, d.OneCluster)
 }
 
-// placeRank returns the position of a label in a list: places from large to small, then all other labels.
+// placeRank returns the position of a label in a list of places from large to small, followed by all other labels.
 func placeRank(name string) int {
 	places := []string{"node", "container", "pod", "namespace", "cluster"}
 	return -slices.Index(places, name)

@@ -127,8 +127,8 @@ type Episode struct {
 	Cause       *Cause            `json:"cause,omitempty"`    // the alert that caused this one
 	Symptoms    []string          `json:"symptoms,omitempty"` // fingerprints of its open symptoms
 	Seen        *Seen             `json:"seen,omitempty"`     // absent if no earlier episode is remembered
-	// Suppressed is the reason why Alertmanager notifies nobody of the alert, or why it notified
-	// nobody when the episode ended. It is absent if it notifies, or if this is not known.
+	// Suppressed is the reason why Alertmanager notifies nobody of the alert, or why it notified nobody when the
+	// episode ended. It is absent if Alertmanager notifies somebody, or if this is not known.
 	Suppressed *history.Suppression `json:"suppressed,omitempty"`
 }
 
@@ -146,7 +146,7 @@ func toEpisode(e episodes.Episode) Episode {
 	return out
 }
 
-// Wait is a part of a rule whose lines a conclusion about an episode waits for.
+// Wait is a part of a rule. A conclusion about an episode waits for lines of this part.
 type Wait struct {
 	Part    string `json:"part"`    // match, sequence_2, clear or unless
 	Streams string `json:"streams"` // selector of the streams that the part reads
@@ -306,7 +306,7 @@ type Rule struct {
 	LastSeen    *time.Time `json:"lastSeenLine,omitempty"`
 	Streams     int        `json:"streams"`           // number of followed streams to which the rule applies
 	Evaluations int64      `json:"tries"`             // estimated number of lines on which a part of the rule was tried
-	Seconds     float64    `json:"evaluationSeconds"` // total time in seconds
+	Seconds     float64    `json:"evaluationSeconds"` // total time of these evaluations in seconds
 	// Quarantined is the reason why the rule is no longer evaluated.
 	Quarantined string `json:"givenUp,omitempty"`
 	WaitReason  string `json:"waits,omitempty"`    // reason why absence-based conclusions are on hold

@@ -45,7 +45,7 @@ type SymptomOf struct {
 	// AnyLabels is set if no labels have to agree.
 	AnyLabels bool    `json:"anyLabels,omitempty"`
 	Lag       float64 `json:"lag,omitempty"` // lag between cause and symptom in seconds
-	// Text describes it for people.
+	// Text describes the entry for people.
 	Text string `json:"-"`
 }
 

@@ -111,7 +111,8 @@ const (
 	healthUnseen = "unseen" // the rule has had no line, and the source does not list its streams
 )
 
-// ruleHealth returns the health of a rule. lastLine is the last time at which a stream of one of its steps was read.
+// ruleHealth returns the health of a rule. lastLine is the time of the newest line in the streams to which a step of
+// the rule applies.
 func (c coverage) ruleHealth(r *rules.Rule, lastLine time.Time) string {
 	switch recent := !lastLine.IsZero() && c.now.Sub(lastLine) < blindAfter; {
 	case c.sighted[r.Alert], recent:

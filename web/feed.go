@@ -53,7 +53,8 @@ type ChangedEpisode struct {
 	StateChanged bool `json:"turned,omitempty"`
 }
 
-// sentHashes contains hashes of the last message about an episode. turn omits the number of lines.
+// sentHashes contains hashes of the last message about an episode. The hash turn does not depend on the number of
+// lines.
 type sentHashes struct{ turn, all uint64 }
 
 // feed compares the episodes once a second while someone reads the stream, and passes the changes to the subscribers.

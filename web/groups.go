@@ -11,7 +11,7 @@ import (
 
 const (
 	maxGroup  = 5  // maximum number of alerts in the unfolded row of a rule; the rest is on another page
-	maxSpaces = 3  // maximum number of namespaces that such a row names
+	maxSpaces = 3  // maximum number of namespaces that the row of a rule names
 	maxChain  = 16 // maximum length of a chain of causes that is followed
 )
 

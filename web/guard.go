@@ -30,8 +30,8 @@ func (s *Server) guardRequests(h http.Handler) http.Handler {
 	})
 }
 
-// guardIdentity removes the identity header of Links from requests that no trusted proxy sent. All handlers behind it
-// can believe the header. It ignores X-Forwarded-For, which everybody can write.
+// guardIdentity removes the identity header of Links from requests that no trusted proxy sent. All handlers behind
+// guardIdentity can believe the header. guardIdentity ignores X-Forwarded-For, which everybody can write.
 func (s *Server) guardIdentity(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		links := s.view.Links()

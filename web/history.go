@@ -48,8 +48,8 @@ type PastEpisode struct {
 	// hour after the end of the previous one.
 	Flaps int    `json:"flaps"`
 	Cause *Cause `json:"cause,omitempty"`
-	// Suppressed is the reason why Alertmanager notified nobody of the alert when the episode
-	// ended. It is absent if it notified, or if this is not known.
+	// Suppressed is the reason why Alertmanager notified nobody of the alert when the episode ended. It is absent if
+	// Alertmanager notified somebody, or if this is not known.
 	Suppressed *history.Suppression `json:"suppressed,omitempty"`
 }
 
@@ -57,12 +57,12 @@ type PastEpisode struct {
 type History struct {
 	Total    int           `json:"total"` // number of episodes that the query selects
 	Episodes []PastEpisode `json:"episodes"`
-	// Next is the value of the parameter after that selects the following episodes. It is
-	// absent if there are none.
+	// Next is the value of the parameter `after` with which a query returns the following episodes. It is absent if
+	// there are none.
 	Next string `json:"next,omitempty"`
-	// Days are the last 30 days in UTC, the oldest first. Rules are the noisy rules, ordered by
-	// the numbers of notifications, flaps and episodes. Both count all episodes that the query
-	// selects, but Days ignores the times in the query.
+	// Days are the last 30 days in UTC, the oldest first. Rules are the noisy rules, ordered by the numbers of
+	// notifications, flaps and episodes. Days and Rules count all episodes that the query selects, but Days ignores the
+	// times in the query.
 	Days  []HistoryDay  `json:"days"`
 	Rules []HistoryRule `json:"rules"`
 }

@@ -8,8 +8,8 @@ import (
 	"crowsnest/episodes/history"
 )
 
-// openSuppression returns the reason why Alertmanager notifies nobody of an open episode. It returns nil if it
-// notifies, or if this is not known.
+// openSuppression returns the reason why Alertmanager notifies nobody of an open episode. It returns nil if
+// Alertmanager notifies somebody, or if this is not known.
 func (s *Server) openSuppression(e *episodes.Episode) *history.Suppression {
 	if !isEpisodeOpen(*e) || e.Silent {
 		return nil
@@ -17,8 +17,8 @@ func (s *Server) openSuppression(e *episodes.Episode) *history.Suppression {
 	return s.view.Suppression(e.Fingerprint)
 }
 
-// suppression returns the same for an episode that is open or in the history. For an ended episode, it is the reason
-// when the episode ended.
+// suppression is like openSuppression, but the episode may also be one of the history. For an ended episode, it is the
+// reason when the episode ended.
 func (s *Server) suppression(e *episodes.Episode) *history.Suppression {
 	if !isEpisodeOpen(*e) {
 		for _, x := range s.view.PastEpisodes(e.Fingerprint) {

@@ -12,8 +12,8 @@ import (
 // maxToolCalls is the maximum number of requests to /mcp that are read or answered at the same time.
 const maxToolCalls = 4
 
-// Tools are the queries that language models can make over HTTP. They have the limits that all other clients have. They
-// are safe for concurrent use.
+// Tools are the queries that language models can make over HTTP. The limits of all other clients apply to these
+// queries. Tools are safe for concurrent use.
 type Tools struct {
 	server *Server
 	api    http.Handler

@@ -38,8 +38,8 @@ type View struct {
 	History      func() []*history.Entry
 	PastEpisodes func(episodes.Fingerprint) []*history.Entry
 	// Suppression returns the reason why Alertmanager notifies nobody of an open alert, at most 30 seconds old. It
-	// returns nil if it notifies, or if this is not known. SuppressionProblem returns the reason why it is not known
-	// for any alert, or "".
+	// returns nil if Alertmanager notifies somebody, or if this is not known. SuppressionProblem returns the reason why
+	// it is not known for any alert, or "".
 	Suppression        func(episodes.Fingerprint) *history.Suppression
 	SuppressionProblem func() string
 	// Links returns addresses of other programs, to which the pages link.
@@ -115,7 +115,7 @@ type Rules struct {
 	OutOfScope map[string]bool
 	// Quarantined contains the rules that are no longer evaluated, with the reasons.
 	Quarantined map[string]string
-	// Running contains the running versions of components, which are tags of images. Unknown is "".
+	// Running contains the running versions of components, which are tags of images. An unknown version is "".
 	Running map[string][]string
 	// WaitReasons contains the rules whose conclusions from the absence of lines wait for agents that
 	// have another version of the rule. The value names these agents.
@@ -151,7 +151,7 @@ type Source struct {
 	Lag       time.Duration    `json:"lagNanoseconds"`
 	Lines     int64            `json:"lines"`
 	Bytes     int64            `json:"bytes"`
-	// number of lines that were evaluated; Lines is the sum of Evaluated, Dropped and incomplete lines
+	// Evaluated is the number of lines that were evaluated. Lines is the sum of Evaluated, Dropped and incomplete lines
 	Evaluated int64            `json:"evaluated"`
 	Dropped   int64            `json:"dropped"`
 	Truncated int64            `json:"truncated"`
