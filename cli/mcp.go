@@ -80,7 +80,7 @@ func newMCPHandler(log zerolog.Logger) func(web.Tools) http.Handler {
 	return func(tools web.Tools) http.Handler {
 		return mcp.New(mcp.Config{
 			Daemon: tools, Scan: tools.ScanLines, RulesName: "the rules of this daemon",
-			Version: version.Version, Now: time.Now, Log: log.Level(max(zerolog.WarnLevel, log.GetLevel())), // less would be a line for each request
+			Version: version.Version, Now: time.Now, Log: log.Level(max(zerolog.WarnLevel, log.GetLevel())), // a lower level logs every request
 		}).Handler()
 	}
 }

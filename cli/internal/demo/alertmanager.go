@@ -159,9 +159,9 @@ type awaitedAlert struct {
 	done    bool
 }
 
-// Await returns nil when every expected alert of the stories has arrived at the Alertmanager, and every alert that must
-// resolve has resolved there. It returns an error if an alert arrives that no story expects, or if ctx ends. Every
-// eight seconds it calls say with a sentence about the missing alerts.
+// Await returns nil when every alert that the recorded incidents (stories) expect has arrived at the Alertmanager, and
+// every alert that must resolve has resolved there. It returns an error if an alert arrives that no incident expects,
+// or if ctx ends. Every eight seconds it calls say with a sentence about the missing alerts.
 func (am *Alertmanager) Await(ctx context.Context, stories []Story, say func(sentence string)) error {
 	var all []awaitedAlert
 	for _, s := range stories {
@@ -218,8 +218,8 @@ func (am *Alertmanager) activeAlerts(ctx context.Context) (out []map[string]stri
 	return out, err
 }
 
-// noteActive marks the awaited alerts that are active. It returns the active alerts that no story expects, except
-// crowsnest's alerts about itself.
+// noteActive marks the awaited alerts that are active. It returns the active alerts that no recorded incident expects,
+// except crowsnest's alerts about itself.
 func noteActive(all []awaitedAlert, active []map[string]string) (strange []string) {
 	for i := range all {
 		a := &all[i]

@@ -102,8 +102,8 @@ func (b *answerBounder) boundFields(v reflect.Value, path string) {
 	}
 }
 
-// tagBound returns the limit in a struct tag. If there is none, it returns otherwise. Zero means that another part of
-// the package limits the field.
+// tagBound returns the limit in a struct tag, or the value of otherwise if the tag has none. Zero means that another
+// part of the package limits the field.
 func tagBound(tag reflect.StructTag, name string, otherwise int) int {
 	if n, err := strconv.Atoi(tag.Get(name)); err == nil {
 		return n

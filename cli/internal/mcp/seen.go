@@ -74,8 +74,8 @@ type cachingClient struct {
 	memo   map[string][]byte
 }
 
-// askDaemon requests the sources and returns an asked. The sources are requested first, so that the watermark is not
-// later than the other responses, and so that a daemon that does not respond costs only one timeout.
+// askDaemon requests the sources and returns a cachingClient. The sources are requested first, so that the watermark is
+// not later than the other responses, and so that a daemon that does not respond costs only one timeout.
 func (s *Server) askDaemon(ctx context.Context) (*cachingClient, error) {
 	a := &cachingClient{ctx: ctx, server: s, memo: map[string][]byte{}}
 	_, err := a.fetchPath("sources")

@@ -134,8 +134,8 @@ func WriteOrigin(w io.Writer, r *rules.Rule) error {
 	return t.Flush()
 }
 
-// LineRedactor redacts secrets in the explanation of one line, because people paste explanations into tickets. The zero Veil
-// redacts nothing.
+// LineRedactor redacts secrets in the explanation of one line, because people paste explanations into tickets. The zero
+// value redacts nothing.
 type LineRedactor struct {
 	red    *redact.Redactor
 	line   string
