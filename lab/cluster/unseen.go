@@ -20,7 +20,8 @@ type UnreadGroup struct {
 	Kind  string   `json:"what"`
 	Names []string `json:"names,omitempty"`
 	Count int      `json:"count"`
-	// Reason is the reason. Rule is what a role needs to read the things; "" if no role helps.
+	// Reason is the reason why the things were not read. Rule is what a role needs to read the things; "" if no role
+	// helps.
 	Reason string `json:"why"`
 	Rule   string `json:"rule,omitempty"`
 	// Failed reports whether the objects should have been read, so that the result is incomplete.

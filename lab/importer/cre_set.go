@@ -12,7 +12,7 @@ import (
 // can count the different values of a captured name (`distinct`). So the pattern of each condition captures a different
 // text, which all lines of the condition contain.
 
-// mark is the name of the capture that contains this text.
+// mark is the name of the capture that contains the text of a condition.
 const mark = "condition"
 
 // dropImplied removes conditions of a set that follow from another condition, because every line that meets the other
@@ -45,8 +45,8 @@ func (m *meaning) dropImplied() error {
 // maxConditions is the maximum number of conditions in a set. preq has the same limit.
 const maxConditions = 64
 
-// implies reports whether every line that matches t also matches o. It may return false although this is the case, if
-// it is hard to prove.
+// implies reports whether every line that matches t also matches o. If this is true but hard to prove, implies may
+// return false.
 func (t *term) implies(o *term) bool {
 	text, ok := o.onlyText()
 	if !ok {

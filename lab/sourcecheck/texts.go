@@ -23,8 +23,8 @@ type run struct {
 type text struct {
 	rule *rules.Rule
 	part string // match, clear, unless, or a step of a sequence
-	// own reports whether crowsnest itself writes the lines, which describe the states of objects. In such lines, only
-	// the values come from the component.
+	// own reports whether crowsnest itself writes the lines. These lines describe the states of objects, and only the
+	// values in them come from the component.
 	own bool
 	// variants contains the alternatives of the text. A line must contain all runs of at least one of them.
 	variants [][]run

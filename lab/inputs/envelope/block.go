@@ -41,7 +41,7 @@ type document struct {
 	open    []byte // brackets that are not closed
 	quoted  bool
 	escaped bool
-	limit   int // size of the text at which complete elements are decoded
+	limit   int // number of bytes of text from which on complete elements are decoded and dropped
 	facts   facts
 }
 

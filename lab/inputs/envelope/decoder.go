@@ -54,7 +54,7 @@ type Decoder struct {
 	containers bool // whether the name of a container follows the name of a pod
 	docker     bool // whether lines of Docker end with a newline
 
-	origins      map[string]*origin // data in the words before lines, by these words
+	origins      map[string]*origin // data from the words before a line; the key is these words
 	pods         map[string]bool    // whether a word is the name of a pod
 	places       map[string]*Place
 	currentPlace *Place // place of the newest line

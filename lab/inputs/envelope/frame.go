@@ -20,8 +20,9 @@ type cutter func(d *Decoder, line []byte, f *facts) (rest []byte, ok bool)
 // frame is a kind of text that tools write before each line.
 type frame struct {
 	cut cutter
-	// isSure reports whether the removed text was written by a tool, and not by the program itself. Nil means always.
-	// A log has this frame if isSure returns true for six of ten framed lines, or if the texts left have the same tag.
+	// isSure reports whether the removed text was written by a tool, and not by the program itself. Nil means always. A
+	// log has this frame if isSure returns true for six of ten framed lines, or if the remaining texts have the same
+	// tag.
 	isSure func(d *Decoder, line, rest []byte) bool
 }
 
@@ -60,9 +61,9 @@ var frames = []frame{
 var (
 	gitLabStream = regexp.MustCompile(`^\d\d([OE])[ +]`)
 	bracketed    = regexp.MustCompile(`^([\[(<][^\])>]{2,})[\])>]:? ?`)
-	// longhornProcess matches the name of an engine or a replica, or of the instance manager
-	// itself, which Longhorn's instance manager writes before each line of that process. The
-	// name looks like a pod, but rules read the volume from it.
+	// longhornProcess matches the text that Longhorn's instance manager writes before each line of a process. It is the
+	// name of an engine, of a replica, or of the instance manager itself. The name looks like a pod, but rules read the
+	// volume from it.
 	longhornProcess = regexp.MustCompile(`^\[(?:longhorn-instance-manager|\S+-(?:e-\d+|[er]-[0-9a-f]{8}))\] time=`)
 )
 

@@ -107,8 +107,8 @@ func (r *records) row(t *tree, f facts, certain bool) bool {
 	return x.line > 0
 }
 
-// nameless is the class of values without a name, and attrs the class of what contains labels.
-// pairTime and pairLine are the classes in a list such as ["1763632800000000000","line"].
+// nameless is the class of values without a name, and attrs is the class of fields that contain labels. pairTime and
+// pairLine are the classes in a list such as ["1763632800000000000","line"].
 var (
 	nameless keyClass
 	attrs    = &keyClass{role: roleAttrs}
