@@ -29,7 +29,7 @@ type builder struct {
 	report
 	opt   Options
 	docs  []*Document
-	rules []*packRule // copies of the rules of the documents
+	rules []*packRule // copies of the packs' rules, to which overrides are applied
 }
 
 // Build merges packs and overrides into the set of effective rules, in the order of docs, and checks the rules against
@@ -180,7 +180,7 @@ func (b *builder) compileOverridden(r *packRule) {
 	}
 	by := form.Keys.Key("by")
 	for i, p := range problems {
-		// The pack had no such problem before, so the override's new `by` causes it.
+		// The pack alone has no such problem, so the override's new `by` causes the problem.
 		if form.Keys.Has("by") && by.File() != r.doc.file && p.File == r.doc.file && !slices.Contains(r.doc.problems, p) {
 			message := fmt.Sprintf("%s (%s:%d:%d)", p.Message, p.File, p.Line, p.Column)
 			problems[i] = form.newProblem(by, p.Level, p.Check, message, "choose another `by`, or copy the rule into a pack of your own under a new name")

@@ -23,8 +23,8 @@ type Cause struct {
 }
 
 // SharedLabels returns the labels whose values must be equal in an alert of the rule symptom and an alert of the cause.
-// keys are the names in `by` of the cause's rule. It returns false if the alerts cannot be related, because Same is nil
-// and the two rules have no name in common.
+// keys are the names in `by` of the cause's rule. SharedLabels returns false if Same is nil and the two rules have no
+// name in common, because such alerts cannot be related.
 func (c *Cause) SharedLabels(symptom *Rule, keys []string) (names []string, ok bool) {
 	if c.Same != nil {
 		return c.Same, true
@@ -193,8 +193,8 @@ func (b *builder) checkShared(r *packRule, c *Cause, cause *packRule) {
 }
 
 // blamePlace returns the position for an error about the `by` of rules. If an override changes `by` of one of the
-// rules, this is the position in the override, and where mentions pos. Otherwise it is pos. It is also pos in the file of
-// a namespace, because this file is refused.
+// rules, blamePlace returns the position in the override, and where mentions pos. Otherwise it returns pos. If pos is
+// in the file of a namespace, it always returns pos, because this file is refused.
 func (b *builder) blamePlace(pos strictyaml.Pos, rules ...*packRule) (_ strictyaml.Pos, where string) {
 	if b.isOwned(pos.File()) {
 		return pos, ""
@@ -210,7 +210,7 @@ func (b *builder) blamePlace(pos strictyaml.Pos, rules ...*packRule) (_ strictya
 	return pos, ""
 }
 
-// findCircles reports rules that are, through other rules, symptoms of themselves.
+// findCircles reports rules that are symptoms of themselves through a chain of other rules.
 func (b *builder) findCircles(byName map[string]*packRule) {
 	done := map[*packRule]bool{}
 	var path []*packRule
@@ -245,8 +245,8 @@ func (b *builder) findCircles(byName map[string]*packRule) {
 	}
 }
 
-// An alert named CauseKnown makes Alertmanager inhibit the notification for a symptom, because there is one for its
-// cause. It has the labels of the symptom. The labels below replace labels that every alert has.
+// An alert named CauseKnown makes Alertmanager inhibit the notification of a symptom, because Alertmanager notifies of
+// the cause. The alert has the labels of the symptom. The labels below replace the labels that every alert has.
 const (
 	CauseKnown = "CrowsnestCauseKnown"
 

@@ -99,8 +99,8 @@ func setDefault[T int | time.Duration](v *T, d T, stated bool) {
 	}
 }
 
-// reportMissing reports that a key or label is absent. The position of the problem is the rule. If an override set the
-// key becauseOf, the position is that key instead.
+// reportMissing reports that a key or label is absent. The problem has the position of the rule, or of the key
+// becauseOf if an override set that key.
 func (c *compiler) reportMissing(becauseOf, check, message, fix string) {
 	at := c.at
 	if becauseOf != "" {
@@ -218,7 +218,8 @@ func (c *compiler) compileUnless() *ClearOrUnless {
 	return out
 }
 
-// mergeConditions merges the `unless` of a rule and an `add_unless`. A line that satisfies either of them mutes.
+// mergeConditions merges the `unless` of a rule and an `add_unless`. A line that satisfies one of the two conditions
+// mutes.
 func (c *compiler) mergeConditions(a, b *ClearOrUnless, u *UnlessSyntax) *ClearOrUnless {
 	if a == nil {
 		return b

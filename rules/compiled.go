@@ -82,7 +82,8 @@ type documentCodec struct {
 	numbers   map[string]int // index in selectors of each selector that was already written, by its text
 }
 
-// codeDocument writes or reads a document, depending on in. Reading needs source, the text of the file.
+// codeDocument writes a document to in, or reads it from in, depending on the kind of Codec. Reading needs source, the
+// text of the file.
 func codeDocument(in *codec.Codec, d *Document, source *strictyaml.Text) {
 	c := &documentCodec{Codec: in, doc: d, source: source, numbers: map[string]int{}}
 	if in.IsReading() {

@@ -38,9 +38,9 @@ type packRule struct {
 	// read it.
 	written *form
 	rule    *Rule // compiled rule; nil if the rule has errors
-	// Build sets these fields on its own copies. overridden means that an override changed the rule, and relabelled
-	// that an override changed what its alerts look like. duplicate means that another pack has a rule of the same
-	// name.
+	// Build sets these fields on its own copies. overridden means that an override changed the rule. relabelled means
+	// that an override changed what the rule's alerts look like. duplicate means that another pack has a rule of the
+	// same name.
 	overridden, relabelled, duplicate bool
 }
 
@@ -79,8 +79,8 @@ func (d *Document) Problems() Problems { return d.problems }
 func (d *Document) HasErrors() bool { return len(d.problems.Errors()) > 0 }
 
 // Parse parses one file and checks everything that does not depend on other files. Fields of File can make it omit some
-// of this work. The document is never nil. If it has errors, Build uses it only to check other files. The document
-// keeps a reference to f.Data, which must not change.
+// of this work. The document is never nil. If the document has errors, Build uses it only to check other files. The
+// document keeps a reference to f.Data, which must not change.
 func Parse(f File) (*Document, Problems) {
 	if f.Compiled != "" {
 		return parseCompiled(f), nil

@@ -86,7 +86,7 @@ func (f *form) clone() *form {
 
 func describeOrigin(kind string, p strictyaml.Pos) string { return kind + " " + p.String() }
 
-// isDecoded reports whether the rule is a mapping.
+// isDecoded reports whether the rule could be decoded, which requires that it is written as a mapping.
 func (f *form) isDecoded() bool { return !f.Keys.Pos.IsZero() }
 
 // isLikely reports whether the rule probably contains a misspelling of key.

@@ -10,9 +10,10 @@ import (
 
 const fixForeign = "add `namespace` to `by`, or use `origin: infrastructure`"
 
-// addNamespace adds the namespace to `same` of the clear or unless lines of a rule with `origin: any`. Otherwise a line
-// of one namespace could end the failure of another. It applies only if the rule states its origin. It runs after the
-// semantic hash was computed, so that a rule keeps its open episodes when an origin is added.
+// addNamespace adds `namespace` to the `same` of a, which is the `clear` or the `unless` of a rule that states `origin:
+// any` and has `namespace` in `by`. Otherwise a line of one namespace could end the failure of another namespace.
+// addNamespace runs after the semantic hash was computed, so that a rule keeps its open episodes when somebody adds
+// `origin: any`.
 func (c *compiler) addNamespace(a *ClearOrUnless) {
 	if a == nil || c.RuleSyntax.Origin != OriginAny || !slices.Contains(c.rule.By, "namespace") || slices.Contains(a.Same, "namespace") {
 		return
@@ -54,8 +55,8 @@ func namesNamespace(s Selector) bool {
 	})
 }
 
-// lintVoices checks rules that read only infrastructure. It warns about a part that words can satisfy which a component
-// only quotes, such as the name of a tenant's object.
+// lintVoices checks rules that read only infrastructure. It warns about a part that can be satisfied by words that a
+// component only quotes, such as the name of a tenant's object.
 func (l *linter) lintVoices() {
 	if !l.rule.Infrastructure {
 		return

@@ -31,8 +31,8 @@ const (
 	MaxOwnedFiles = 20
 )
 
-// ownedName matches the names of packs and alerts that an owner may choose. Other names could look like names of others, or become
-// links where the alerts are shown.
+// ownedName matches the names of packs and alerts that an owner may choose. Other names could look like names of other
+// owners, or become links where the alerts are shown.
 var ownedName = lazyre.New(`^[A-Za-z0-9_-]+$`)
 
 // OwnedPrefix is the prefix in the names of files with an owner, as in configmap:team-a/rules/web.yaml.
@@ -78,9 +78,9 @@ func (d *Document) refuseOwnedOverrides(at strictyaml.Pos) {
 	d.addError(at, "owner", fmt.Sprintf("a file of namespace %s cannot have overrides: they change rules of others", d.namespace), "write the file as a pack with rules of your own")
 }
 
-// bindSelector restricts a selector to the owner's namespace, and to the owner's cluster if it is known. A stream without
-// the label cluster is of that cluster. bindSelector reports a condition on the namespace that is not an equality with the
-// owner's namespace, and a condition that only streams of other clusters satisfy.
+// bindSelector restricts a selector to the owner's namespace, and to the owner's cluster if it is known. A stream
+// without the label cluster counts as a stream of that cluster. bindSelector reports a condition on the namespace that
+// is not an equality with the owner's namespace, and a condition that only streams of other clusters satisfy.
 func (c *matcherCompiler) bindSelector(s Selector, at strictyaml.Pos, name string) (_ Selector, ok bool) {
 	own := ""
 	for _, m := range s.Matchers() {
@@ -157,7 +157,7 @@ func isOwnersLabel(name string) bool {
 }
 
 // dropForeignCauses removes causes that are rules of another namespace. A rule of the operator has only causes that are
-// rules of the operator, so nobody can suppress its alerts with a rule of the right name.
+// rules of the operator, so no namespace can suppress the operator's alerts with a rule of the right name.
 func (b *builder) dropForeignCauses() {
 	owners := map[string]string{}
 	for _, r := range b.rules {

@@ -17,7 +17,7 @@ const (
 	DefaultKeepFiringFor = 15 * time.Minute
 	DefaultExpire        = 24 * time.Hour
 	// DefaultSilentExpire is the default of `expire` in a rule with `silent`. It is long, because a component that is
-	// missing stays missing until it returns.
+	// missing may stay missing for weeks.
 	DefaultSilentExpire = 30 * 24 * time.Hour
 	defaultLimit        = 100
 	// Lateness is the time by which the watermark of files and of the Kubernetes API is behind the time up to which
@@ -35,7 +35,7 @@ const (
 // DefaultIdentity lists the stream labels that are a part of every key. It must not be changed.
 var DefaultIdentity = []string{"cluster", "tenant"}
 
-// Severity is the label by which alerts are routed.
+// Severity is the label that decides to whom alerts are routed.
 type Severity string
 
 // The severities. SeverityNone notifies nobody, and only overrides may set it.

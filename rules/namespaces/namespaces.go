@@ -125,7 +125,7 @@ func (n *Set) List() []string {
 }
 
 // Patterns returns two regular expressions for a whole name. in matches every namespace of the list and the empty name.
-// out matches the names that are removed from the globs of the list. It is "" if there are none.
+// out matches the names that are removed from the globs of the list. out is "" if no name is removed.
 func (n *Set) Patterns() (in, out string) {
 	var names, removed []string
 	for _, name := range n.List() {

@@ -135,7 +135,7 @@ func readPath(name string) ([]File, error) {
 	return r.files, nil
 }
 
-// readFolder reads a folder. above are the folders that contain it. It skips a link to one of these.
+// readFolder reads a folder. above are the folders that contain it. It skips a link to one of these folders.
 func (r *reader) readFolder(fsys fs.FS, name string, above []fs.FileInfo) error {
 	info, err := fs.Stat(fsys, name)
 	if err != nil {

@@ -216,8 +216,8 @@ func acceptText(name string, f func(float64) (string, error)) func(any) (string,
 	}
 }
 
-// compare orders two values of comparable kinds. It compares integers as integers, because large integers would lose
-// digits as floats.
+// compare orders two values of comparable kinds. It does not convert integers to floats, because large integers would
+// lose digits.
 func compare(a, b any) int {
 	switch a := a.(type) {
 	case string:

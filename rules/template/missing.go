@@ -65,7 +65,7 @@ func withoutMissing(text string, names []string) string {
 	return left
 }
 
-// cutAfter extends left to the next missing value in right. It reports whether there is one.
+// cutAfter moves text from right to left up to and including the next missing value. It reports whether there is one.
 func cutAfter(left, right string) (before, after string, found bool) {
 	before, after, found = strings.Cut(right, missing)
 	return left + before, after, found

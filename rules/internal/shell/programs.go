@@ -66,7 +66,7 @@ var (
 		"taskset": {operands: 1}, "timeout": {valued: "ks", operands: 1}, "stdbuf": {valued: "ioe"}, "xargs": {valued: "aEILnPsd"},
 		"chroot": {operands: 1}, "nsenter": {valued: "tSG"}, "unshare": {valued: "RwSG"}, "flock": {valued: "wE", operands: 1}, "runuser": {valued: "ugGs"},
 		"strace": {valued: "aeIoOpPsSuE"}, "systemd-run": {valued: "pEuMHt"}, "busybox": {}, "toybox": {},
-		// These run a command in a container or in a network namespace.
+		// These programs run a command in a container or in a network namespace.
 		"docker exec": {valued: "euw", operands: 1}, "podman exec": {valued: "euwl", operands: 1}, "nerdctl exec": {valued: "euw", operands: 1},
 		"crictl exec": {valued: "rR", operands: 1}, "ip netns exec": {operands: 1},
 	}
