@@ -11,7 +11,7 @@ type candidateTable struct {
 	codes      [256]uint32 // code of each byte, in the position of the newest byte of a window
 	starts     windows     // windows in which a prefix of a rule starts at the first byte
 	candidates windows     // starts, and windows in which the second byte is a sign that may matter
-	escaped    windows     // candidates in a text with percent-encoded bytes, of which the last digit may precede a flag
+	escaped    windows     // candidates for texts with percent-encoded bytes, after whose last digit a flag may begin
 	rules      [1 << 11][]*tokenRule
 	signs      [256][]*tokenRule // rules whose prefix is a single byte
 }
@@ -55,7 +55,7 @@ func newCandidateTable(rules []tokenRule) *candidateTable {
 	}
 	t.candidates, t.escaped = t.starts, t.starts
 	for _, sign := range []byte(signBytes) {
-		for pair := range 128 * 128 { // bytes that are not ASCII matter as little as NUL
+		for pair := range 128 * 128 { // bytes that are not ASCII are treated like NUL
 			before, after := byte(pair/128), byte(pair%128)
 			w := t.window(before, sign, after)
 			if mayMatter(before, sign, after, false) {
@@ -86,7 +86,7 @@ func (t *candidateTable) addRule(r *tokenRule) {
 	}
 }
 
-// mayMatter is a fast filter. If it returns false, sign finds no secret at the sign between these bytes. escaped states
+// mayMatter is a fast filter. If it returns false, sign finds no secret at the sign between these bytes. escaped means
 // that the text may have percent-encoded bytes.
 func mayMatter(before, sign, after byte, escaped bool) bool {
 	switch sign {

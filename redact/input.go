@@ -192,7 +192,7 @@ func (t *input) endsQuote(i int) bool {
 }
 
 // isLoose reports whether the byte before i belongs to the surrounding text instead of the value that starts at from.
-// Punctuation does, and so does a closing bracket that the value did not open.
+// Punctuation belongs to the surrounding text, and so does a closing bracket that the value did not open.
 func (t *input) isLoose(from, i int) bool {
 	switch t.s[i] {
 	case ',', ';':

@@ -75,8 +75,9 @@ func (l *lookAhead) classify() {
 	}
 }
 
-// value reads glue and words until one of the words is a secret. If = or : follows the name, keyValue judges the value
-// after it, and this method only looks for a value that replaces that value.
+// value reads the words after the name, and the glue between them, until a word is a secret. If = or : follows the
+// name, keyValue examines the first value. Then this method only looks for a second value that replaces the first one,
+// as in "x changed to y".
 func (l *lookAhead) value() span {
 	var found span
 	for range 3 {

@@ -53,8 +53,8 @@ func longRun(s string, i, n int, in class) (from, to int) {
 	return len(s), len(s)
 }
 
-// widen extends a random word to adjacent pieces of the same token, which are separated by dots or similar characters.
-// It includes all pieces after the word. Before the word, it includes the pieces that are not ordinary words.
+// widen extends a random-looking word by up to three pieces of the same token on each side. Dots or similar characters
+// separate the pieces. Before the word, widen stops at an ordinary word.
 func widen(s string, start, end int) (int, int) {
 	for end < len(s) && s[end] == '=' {
 		end++

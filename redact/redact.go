@@ -54,7 +54,7 @@ func (r *Redactor) String(s string) (out string) {
 }
 
 // hide implements String for a text that is not too long. It repeats its work, because decoded text may contain further
-// encodings, and because a hidden secret may show that the word after a control character is one, too.
+// encodings, and because a hidden secret may show that the word after a control character is a secret too.
 func (r *Redactor) hide(s string) string {
 	for range 8 {
 		// Colours, invisible characters, escapes and HTML entities could separate a key from its value or split a

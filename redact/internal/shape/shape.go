@@ -48,8 +48,8 @@ type Shape struct {
 // changes is 1 if two successive sorts count as a change. The index combines the bits of both sorts.
 var changes = [64]uint64{Upper<<3 | Digit: 1, Lower<<3 | Upper: 1, Lower<<3 | Digit: 1, Digit<<3 | Upper: 1, Digit<<3 | Lower: 1}
 
-// counts holds, for each byte, which of the sorts it adds to: upper-case letters, lower-case letters, digits and
-// hexadecimal digits, 16 bits for each.
+// counts holds four counters of 16 bits for each byte. They count upper-case letters, lower-case letters, digits and
+// hexadecimal digits, and are 1 if the byte is of that sort.
 var counts = func() (counts [256]uint64) {
 	for i := range counts {
 		switch sorts[i] {
