@@ -48,10 +48,10 @@ func (k Keys) HasAnyError() bool { return k.damaged }
 // IsUnreadable reports whether the mapping has errors other than numbers outside their bounds.
 func (k Keys) IsUnreadable() bool { return k.unreadable }
 
-// Key returns the position of a key, or At if the mapping lacks it.
+// Key returns the position of a key, or the field Pos if the mapping lacks the key.
 func (k Keys) Key(name string) Pos { return k.positions(name).key }
 
-// Value returns the position of a key's value, or At if the mapping lacks it.
+// Value returns the position of a key's value, or the field Pos if the mapping lacks the key.
 func (k Keys) Value(name string) Pos { return k.positions(name).value }
 
 func (k Keys) positions(name string) entry {
@@ -61,8 +61,8 @@ func (k Keys) positions(name string) entry {
 	return entry{k.Pos, k.Pos}
 }
 
-// Item returns the position of the i-th item in the list that is the value of name, or the
-// position of the value if there is no such item.
+// Item returns the position of the i-th item in the list that is the value of name. If there is no such item, it
+// returns the position of the list.
 func (k Keys) Item(name string, i int) Pos {
 	if e := k.findKey(name); e != nil && i >= 0 && i < len(e.items) {
 		return e.items[i]
@@ -70,12 +70,12 @@ func (k Keys) Item(name string, i int) Pos {
 	return k.Value(name)
 }
 
-// EntryKey returns the position of the key entry in the mapping that is the value of name, or
-// the position of that value if there is no such key.
+// EntryKey returns the position of the key entry in the mapping that is the value of name. If there is no such key, it
+// returns the position of that mapping.
 func (k Keys) EntryKey(name, entry string) Pos { return k.findEntry(name, entry).key }
 
-// EntryValue returns the position of the value of entry in the mapping that is the value of
-// name, or the position of that mapping if there is no such key.
+// EntryValue returns the position of the value of the key entry in the mapping that is the value of name. If there is
+// no such key, it returns the position of that mapping.
 func (k Keys) EntryValue(name, entry string) Pos { return k.findEntry(name, entry).value }
 
 // Names returns the names of the keys in the order of the file.

@@ -86,8 +86,8 @@ func (n *Node) Errorf(check, format string, args ...any) {
 	n.Error(check, fmt.Sprintf(format, args...), "")
 }
 
-// WrongType reports that the node is not what was expected, such as "a list". fix is used unless the kind of the node
-// suggests another fix.
+// WrongType reports that the node does not have the type want, such as "a list". fix is used unless the kind of the
+// node suggests another fix.
 func (n *Node) WrongType(want, fix string) {
 	is := kindName(n.n)
 	if is == "empty" {
@@ -213,7 +213,7 @@ func (n *Node) childNode(c *yaml.Node, pos Pos, name string) *Node {
 	return out
 }
 
-// followAlias follows an alias, and reports a problem for tags and other YAML that is not plain data. It returns
+// followAlias follows an alias, and reports a problem for tags and other YAML that is not plain data. It reports
 // whether the node is usable.
 func (n *Node) followAlias() bool {
 	if !n.settled {

@@ -172,8 +172,8 @@ func (s *source) checkBytes() Problems {
 	return nil
 }
 
-// TooManyAt returns the offset at which data exceeds MaxValues values, or -1 if it does not. It does not parse data. It
-// counts the characters that begin and separate values, also inside texts.
+// TooManyAt returns the offset at which data exceeds MaxValues values, or -1 if data does not exceed them. It does not
+// parse data. It counts the characters that begin and separate values, also inside texts.
 func TooManyAt(data []byte) int {
 	n := 0
 	for i, c := range data {
@@ -287,7 +287,7 @@ func (s *source) firstBadLine() int {
 		_, _, err := readDocuments(s.data[:s.starts[lines]])
 		return err == nil
 	}
-	good, bad := 0, len(s.starts) // numbers of lines of a prefix that can be parsed and of one that cannot
+	good, bad := 0, len(s.starts) // numbers of lines: the first good lines can be parsed, the first bad lines cannot
 	for bad-good > 1 {
 		if searched > maxSearched {
 			return 0

@@ -33,7 +33,7 @@ type yamlLine struct {
 	characters []int
 }
 
-// text returns s after making sure that the file has been read.
+// text returns s after it has read the file if that was still necessary.
 func (s *source) text() *source {
 	if s.load != nil {
 		s.load()
