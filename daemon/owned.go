@@ -26,7 +26,7 @@ const configMapsKey = "rules.config_maps"
 type ownedFiles struct {
 	version uint64    // version of the ConfigMaps
 	id      string    // identifier of the files of the aggregator or the leader
-	after   time.Time // earliest time of the next load that only such files cause
+	after   time.Time // earliest time of the next load that only a change of these files causes
 }
 
 func (d *Daemon) newConfigMaps(cfg *configmaps.Settings) *configmaps.Watcher {

@@ -38,8 +38,8 @@ type pipeline struct {
 
 	mu         sync.Mutex
 	sources    map[string]sources.Source
-	watermarks map[string]time.Time               // time up to which all lines are read, by name of the source or member
-	lagging    map[string][]matcher.LaggingStream // streams that are read less far than the watermark, by name of the source or member
+	watermarks map[string]time.Time               // time up to which all lines are read; the key is a source or member
+	lagging    map[string][]matcher.LaggingStream // streams read less far than the watermark; key as in watermarks
 	set        time.Duration                      // sum of all changes of the clock since the start
 	stamps     times.Stamps                       // corrects timestamps by the changes of the clock
 	images     []sources.Images

@@ -80,7 +80,7 @@ type replicator interface {
 type waitingSnapshot struct {
 	payload   []byte
 	seq       uint64
-	outboxSeq uint64 // number of the newest notification in outbox whose conclusions the snapshot contains
+	outboxSeq uint64 // number of the newest notification in outbox whose episode is in the snapshot
 	unsaved   uint64 // the corresponding number of a notification in unsavedOutbox
 }
 

@@ -146,7 +146,7 @@ func toEpisode(e episodes.Episode) Episode {
 	return out
 }
 
-// Wait is a part of a rule. A conclusion about an episode waits for lines of this part.
+// Wait is a part of a rule for whose lines a conclusion about an episode waits.
 type Wait struct {
 	Part    string `json:"part"`    // match, sequence_2, clear or unless
 	Streams string `json:"streams"` // selector of the streams that the part reads
@@ -295,7 +295,7 @@ type Rule struct {
 	Mode     rules.Mode     `json:"mode"`
 	Scope    rules.Scope    `json:"scope"`
 	From     string         `json:"from"`
-	// Froms are the selectors of parts that differ from From, by part.
+	// Froms are the selectors of parts that differ from From. The key is the part.
 	Froms     map[string]string `json:"froms,omitempty"`
 	Origin    rules.Origin      `json:"origin"`   // the lines that the rule trusts
 	Duration  float64           `json:"duration"` // `for` or `silent` in seconds
@@ -323,7 +323,7 @@ type Rule struct {
 	Runbook   string      `json:"runbookURL,omitempty"`
 	Affects   []Affected  `json:"affects,omitempty"`
 	Verified  []Verified  `json:"verified,omitempty"`
-	// SetBy states where each value was set, by key.
+	// SetBy states where each value was set. The key is the key of the rule.
 	SetBy map[string]string `json:"setBy,omitempty"`
 }
 
@@ -333,7 +333,7 @@ func (s *Server) ruleGroups() []Group {
 	for _, st := range s.view.Stats().Rules {
 		status[st.Rule.Alert] = st
 	}
-	broken := map[string]string{} // by file
+	broken := map[string]string{} // reason why a pack was refused; the key is the file
 	for _, b := range loaded.Broken {
 		broken[b.File] = b.Error
 	}

@@ -24,7 +24,7 @@ type coverage struct {
 	now      time.Time
 
 	names   []string                // names of the labels that selectors of rules use
-	classes map[string]*streamClass // classes of streams, by the values of these labels
+	classes map[string]*streamClass // classes of streams; the key is made of the values of these labels
 }
 
 // streamClass is a set of streams that are equal in all labels that selectors use.

@@ -64,7 +64,7 @@ type feed struct {
 
 	mu       sync.Mutex
 	subs     map[chan []byte]bool  // message channel of each reader; the channel of a reader that is too slow is removed
-	lastSent map[string]sentHashes // hashes of the last messages by fingerprint; nil if nobody reads
+	lastSent map[string]sentHashes // hashes of the last messages; the key is the fingerprint; nil if nobody reads
 }
 
 func newFeed(list func() []episodes.Episode) *feed {

@@ -18,7 +18,7 @@ type limiter struct {
 	patience time.Duration
 
 	mu    sync.Mutex
-	conns map[string]*connection // connections by remote address
+	conns map[string]*connection // connections; the key is the remote address
 	clock uint64                 // logical time, which advances with each connection and each request
 }
 

@@ -171,7 +171,7 @@ type outcome struct {
 }
 
 // ingestBatch converts a batch to hits of the active rules and ingests them. shift returns the duration that is added
-// to their times. commit records the outcome. Both are called with mu held.
+// to the times of the hits. commit records the outcome. Both functions are called with mu held.
 func (h *handler) ingestBatch(b *wire.Batch, shift func() time.Duration, commit func(out outcome)) {
 	s := h.s
 	var out outcome

@@ -37,8 +37,8 @@ type node struct {
 	refusedAt     time.Time // time at which another agent with this name was last refused
 	caller        caller    // authenticated identity of the agent
 
-	conditions map[string]condition // conditions that the agent reported, by key
-	rules      map[string]string    // digests of the rules that the agent reported, by name; nil if it reported none
+	conditions map[string]condition // conditions that the agent reported; the key is condition.Key
+	rules      map[string]string    // digests of the agent's rules; the key is the rule's name; nil if not reported
 	digest     string               // digest of the report that this instance sent; "" if there is no report
 	idle       string               // reason that the agent reports for having nothing to read
 	// unread are the selectors of rules that match none of the agent's streams, sorted. The

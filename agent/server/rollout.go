@@ -23,8 +23,8 @@ type rollout struct {
 	set     *rules.Set
 	since   time.Time                       // time since which this set of rules is active
 	id      string                          // digest of the active set of rules
-	digests map[string]string               // rules.Rule.MatchHash of each rule that is not off, by name of the rule
-	behind  map[string]sources.RuleMismatch // rules that some nodes lack or have in another version, by name
+	digests map[string]string               // rules.Rule.MatchHash of each rule that is not off; the key is the name
+	behind  map[string]sources.RuleMismatch // rules that some nodes lack or have in another version; the key is a name
 	stale   bool                            // whether the nodes or their rules have changed since the last comparison
 	applied *rules.Set                      // active set of rules when held hits were last ingested
 }

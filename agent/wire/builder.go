@@ -43,11 +43,11 @@ type Builder struct {
 	hits    []foldedHit
 	size    int // upper estimate of the size before compression, in bytes
 
-	ruleAt       map[*rules.Rule]int // index in rules, by rule
-	mapAt        map[uintptr]int     // index in labels, by the address of the label map
+	ruleAt       map[*rules.Rule]int // index of a rule in rules
+	mapAt        map[uintptr]int     // index of a label map in labels; the key is the address of the map
 	retainedMaps []matcher.Labels    // label maps that are retained, so that no other map gets their address
-	labelsAt     map[string]int      // index in labels, by the encoded labels
-	recordAt     map[string]int      // index in records, by the encoded record
+	labelsAt     map[string]int      // index of labels in labels; the key is the encoded labels
+	recordAt     map[string]int      // index of a record in records; the key is the encoded record
 
 	key []byte
 	raw []byte

@@ -71,7 +71,7 @@ func (x *Index) compiledRule(r *rules.Rule) *matcher.Program {
 
 // target describes how the hits of one record are accepted or dropped.
 type target struct {
-	rule           *rules.Rule // rule with the name; nil if no such rule is active
+	rule           *rules.Rule // rule with the name that the record states; nil if no rule with this name is active
 	dropReason     Reason      // reason to drop hits whose lines cannot be evaluated again; empty if such hits are accepted
 	isOtherVersion bool        // whether the sender has another version of the rule
 	values         []string

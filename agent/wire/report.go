@@ -45,8 +45,8 @@ type Report struct {
 	ClockSet time.Duration `json:"clock_set,omitempty"`
 	// Conditions are the agent's open alerts about itself.
 	Conditions []Condition `json:"conditions,omitempty"`
-	// Rules are the digests of the active rules (rules.Rule.MatchHash), by name. nil means that
-	// the agent does not report them.
+	// Rules are the digests of the active rules (rules.Rule.MatchHash). The key is the rule's name. nil means that the
+	// agent does not report them.
 	Rules map[string]string `json:"rules,omitempty"`
 	// UnservedSelectors are the selectors (rules.Selector.String) of active rules for which no source of
 	// the agent has streams. They are sorted.

@@ -258,7 +258,7 @@ var unhealthy = map[string]string{
 }
 
 func (w *coverageBuilder) noteBlindRules(groups []web.Group) {
-	blind := map[string][]string{} // names of rules by the reason why their lines are not read
+	blind := map[string][]string{} // names of rules whose lines are not read; the key is the reason
 	for _, g := range groups {
 		if g.Broken != "" {
 			w.addGap(fmt.Sprintf("Pack %s is refused. Its last valid version stays active, if there is one.", safeLine(g.Name)), g.Broken)

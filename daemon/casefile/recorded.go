@@ -304,7 +304,7 @@ var kindNames = [][2]string{
 // the rules that need the source.
 func (in *RecordedScan) noteAbsentSources(c *Case) {
 	reads := replay.Reads(in.Set, in.Inputs, true)
-	blind := map[string][]string{} // names of the rules whose logs are missing, by kind of source
+	blind := map[string][]string{} // names of the rules whose logs are missing; the key is the kind of source
 	total := 0
 	for _, r := range in.Set.Rules {
 		if r.Mode == rules.ModeOff {

@@ -23,8 +23,8 @@ import (
 const (
 	// maxConfigMaps is the number of ConfigMaps of one namespace that are read.
 	maxConfigMaps = 50
-	// A namespace may change this many ConfigMaps at once, and then one in each interval. Each change makes every
-	// process load the rules again.
+	// changeBurst is the number of ConfigMaps that a namespace may change at once. After that, it may change one in
+	// each interval. Each change makes every process load the rules again.
 	changeBurst = 20
 	changeEvery = 15 * time.Second
 	// maxBytes is the maximum size of the packs of all namespaces together.

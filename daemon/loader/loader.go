@@ -21,12 +21,13 @@ type Loader struct {
 	// several times as large and rarely needed again.
 	good   map[string]activeFile
 	tested map[string]bool
-	// texts holds the contents of the files in the current load, by hash.
+	// texts holds the contents of the files in the current load. The key is the hash of the file.
 	texts map[string][]byte
-	// owned are the files of namespaces, and refused the reasons why some of them were refused, by name of the file.
+	// owned are the files of namespaces. refused contains the reasons why some of these files were refused. The key is
+	// the name of the file.
 	owned   []rules.File
 	refused map[string]refusal
-	// passed holds the hashes of files of namespaces whose tests have passed, by name of the file.
+	// passed holds the hashes of files of namespaces whose tests have passed. The key is the name of the file.
 	passed map[string]string
 }
 

@@ -37,7 +37,7 @@ func (l *Loader) OwnedInForce() []rules.File {
 type ownedLoad struct {
 	*Loader
 	docs   []*rules.Document
-	broken map[string]*web.BrokenPack // refused files, by name
+	broken map[string]*web.BrokenPack // refused files; the key is the name
 }
 
 // addOwned adds the files of namespaces to out.Set, which was built from docs, and returns the documents of all files.

@@ -38,7 +38,7 @@ func (m *misplacedPods) alerts(now time.Time, trusted *rules.Namespaces, status 
 	if m.known == nil {
 		m.known = namespaces.NewComponents()
 	}
-	found := map[string]string{} // name of a known component, by namespace
+	found := map[string]string{} // name of a known component; the key is the namespace
 	for _, s := range status {
 		for _, st := range s.Streams {
 			namespace := st.Labels["namespace"]

@@ -43,7 +43,7 @@ const (
 // State is the state of all parts of the daemon at one time.
 type State struct {
 	Sources         []sources.Status
-	Readings        map[string]Reading // readings by name of the source; sources without a reading are not checked
+	Readings        map[string]Reading // the key is the name of the source; sources without a reading are not checked
 	Rules           *rules.Set         // active rules; nil means that streams are not compared with rules
 	Agent           bool               // whether an aggregator draws the conclusions for this process
 	Losses          component.Losses   // explanations of the reasons for lost lines
@@ -55,7 +55,7 @@ type State struct {
 	UnreadRules     []episodes.UnreadRule           // rules whose open episodes wait for lines that no source reads
 	Trusted         *rules.Namespaces               // trusted namespaces; nil if they are not checked
 	MismatchedRules map[string]sources.RuleMismatch // rules of which agents have another version
-	Agents          map[string]server.Stats         // statistics of agents by the name of their source
+	Agents          map[string]server.Stats         // statistics of agents; the key is the name of their source
 	Unsaved         SaveFailure                     // time since when, and reason why, the state cannot be saved
 	Unanswered      time.Time                       // time of the first request that the aggregator did not answer; zero if it answers or there is none
 	Upstream        []episodes.Episode              // alerts about the aggregator

@@ -56,7 +56,7 @@ type Snapshot struct {
 	Err error
 
 	dir, title string
-	labels     map[string]matcher.Labels // labels of the logs, by container folder
+	labels     map[string]matcher.Labels // labels of the logs; the key is the container folder
 }
 
 // Labels returns the labels of the log at a path. They equal the labels that the daemon sets.

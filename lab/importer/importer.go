@@ -51,8 +51,8 @@ type Options struct {
 
 // Trial is the result of checking and testing a pack.
 type Trial struct {
-	Failed map[string]string   // reason why a rule cannot be used, by alert name
-	Warned map[string][]string // warnings by alert name
+	Failed map[string]string   // reason why a rule cannot be used; the key is the alert name
+	Warned map[string][]string // warnings about a rule; the key is the alert name
 }
 
 // Status is the result of importing a rule.

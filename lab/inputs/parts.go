@@ -15,8 +15,8 @@ import (
 const (
 	// maxParts is the maximum number of containers and other origins of lines in one input.
 	maxParts = 20_000
-	// maxBuffered is the maximum size in bytes of all lines that are not written yet. maxPart is the maximum size for
-	// one origin.
+	// maxBuffered is the maximum size in bytes of all lines that are not written yet. maxPart is the maximum size of
+	// the lines of one origin.
 	maxBuffered = 16 << 20
 	maxPart     = 256 << 10
 )

@@ -16,8 +16,8 @@ type index struct {
 	// literals begin. lower is all in lower case.
 	all, lower string
 	starts     []int
-	// pieces maps each text between two values in a literal to the first such literal. Texts
-	// that consist of several pieces can only be joined at the ends of pieces.
+	// pieces maps each text between two values in a literal (a piece) to the first literal that contains it. Texts that
+	// consist of several pieces can only be joined at the ends of pieces.
 	pieces            map[string]int
 	forward, backward []string // sorted pieces, and sorted reversed pieces
 }

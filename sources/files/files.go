@@ -86,7 +86,7 @@ type Source struct {
 
 // New returns a source. It does no I/O.
 func New(cfg Config) *Source {
-	taken := map[string]int{} // index of the first configured path that named the log, by key
+	taken := map[string]int{} // index of the first configured path that named a log; the key is the log's key
 	var finders []tail.Finder
 	for i, p := range cfg.Paths {
 		root, rest := splitAtGlob(path.Clean(p.Path))
@@ -117,7 +117,7 @@ func splitAtGlob(p string) (root string, rest []string) {
 	return "/" + path.Join(parts[:n]...), parts[n:]
 }
 
-// finding is one configured path, for which findStreams searches the logs.
+// finding is the search for the logs of one configured path.
 type finding struct {
 	root  string
 	rest  []string
@@ -139,7 +139,7 @@ func (f finding) findStreams(list func(string) ([]logdir.Entry, error)) ([]tail.
 			case d == ".":
 				return nil, err
 			case !errors.Is(err, fs.ErrNotExist): // otherwise the directory was removed in the meantime
-				found = append(found, tail.Stream{ // stands for all logs in the directory
+				found = append(found, tail.Stream{ // this stream stands for all logs in the directory
 					Key: path.Join(f.root, d), Dir: d, Failed: err, Unknown: []string{"filename"},
 					Labels: func() matcher.Labels { return f.path.labels("") },
 				})

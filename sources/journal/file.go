@@ -27,7 +27,7 @@ type file struct {
 	r       *journalfile.File
 	entry   journalfile.Entry // next entry to pass on; valid if ready is set
 	ready   bool
-	settled bool   // whether it was decided that a number at the end without an entry counts as read
+	settled bool   // whether the newest number in a finished file was counted as read, although its entry may not exist
 	last    uint64 // number of the newest entry that was read from the file
 }
 
@@ -36,7 +36,7 @@ func (f *file) isFile(info fs.FileInfo) bool {
 	return os.SameFile(f.info, info) && (f.f != nil || f.info.Size() == info.Size() && f.info.ModTime().Equal(info.ModTime()))
 }
 
-// isArchivedName reports whether journald no longer writes to files with such a name. These are
+// isArchivedName reports whether journald no longer writes to files with this name. Names of archived files are
 // system@ID-SEQUENCE-TIME.journal, and NAME@TIME-RANDOM.journal~ after a crash.
 func isArchivedName(name string) bool {
 	return strings.Contains(name, "@") || strings.HasSuffix(name, "~")

@@ -45,7 +45,7 @@ type Source struct {
 	// The following fields are used only by Run.
 	pipe    sources.Pipeline
 	files   map[journalfile.ID]*file
-	refused map[string][]sources.UnreadLog // files that cannot be read, by folder
+	refused map[string][]sources.UnreadLog // files that cannot be read; the key is the folder
 	open    int
 	young   bool   // whether journald is just creating a file
 	waiting string // path of a file whose newest entry cannot be read yet
@@ -54,7 +54,7 @@ type Source struct {
 
 	mu        sync.Mutex
 	sequences map[journalfile.ID]*sequence
-	places    map[journalfile.ID]uint64 // number of the newest entry that was read from each file, by file ID
+	places    map[journalfile.ID]uint64 // number of the newest entry that was read from a file; the key is the file ID
 	begun     bool                      // whether all entries were read once, perhaps before a restart
 	streams   *simplelru.LRU[string, *stream]
 	status    sources.Status

@@ -154,8 +154,8 @@ func (s *Source) whyEmpty() string {
 	return fmt.Sprintf("%s has no log of a pod, whose folder would be named NAMESPACE_POD_UID", s.cfg.Dir)
 }
 
-// refusedLink is the reason why a link instead of a directory is not followed. The kubelet
-// creates no links, and logs behind a link would be attributed to the wrong pod.
+// refusedLink is the reason why a link instead of a directory is not followed. The kubelet creates no links, and the
+// logs that a link leads to would be attributed to the wrong pod.
 const refusedLink = "it is a symbolic link, and the logs behind it would be taken for those of another pod"
 
 // newStream returns the stream of a container, or of all containers of a pod if container is "".

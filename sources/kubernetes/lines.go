@@ -11,8 +11,8 @@ import (
 
 const (
 	maxStamp = 40 // maximum number of bytes of a timestamp
-	// keepLine is the number of bytes that are kept of a line. These are the timestamp, the
-	// part that is matched, and one more byte that makes the matcher count the truncation.
+	// keepLine is the number of bytes that are kept of a line. The kept bytes are the timestamp, the part that is
+	// matched, and one more byte that makes the matcher count the truncation.
 	keepLine = maxStamp + matcher.MaxLine + 1
 	// cri is inserted after the timestamp of a line from the API to give it the format of a
 	// container runtime. The API does not distinguish stdout and stderr.

@@ -437,7 +437,7 @@ type position struct {
 }
 
 type savedState struct {
-	Streams map[string]position     `json:"streams"` // positions by container.key
+	Streams map[string]position     `json:"streams"` // positions; the key is container.key
 	Losses  map[string]sources.Loss `json:"losses,omitempty"`
 }
 

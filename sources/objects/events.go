@@ -155,7 +155,7 @@ func (s *Events) closeOldest() {
 }
 
 type eventPositions struct {
-	Namespaces map[string]eventPosition `json:"namespaces"` // positions by namespace; "" means all namespaces
+	Namespaces map[string]eventPosition `json:"namespaces"` // the key is the namespace, or "" for all namespaces
 	Counts     []byte                   `json:"counts,omitempty"`
 	Losses     map[string]sources.Loss  `json:"losses,omitempty"`
 }

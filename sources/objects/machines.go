@@ -33,8 +33,8 @@ type comparison struct {
 	last            unpaired
 }
 
-// unpaired are the Nodes without a Machine and the Machines without a Node in a comparison. It
-// is part of the saved positions.
+// unpaired holds the Nodes without a Machine and the Machines without a Node that a comparison found. It is part of the
+// saved positions.
 type unpaired struct {
 	Nodes    []string `json:"nodes,omitempty"`
 	Machines []string `json:"machines,omitempty"`
@@ -43,8 +43,8 @@ type unpaired struct {
 // pairing holds the fields by which Nodes and Machines are compared.
 type pairing struct {
 	providerID                    string
-	machineNamespace, machineName string // Machine that Cluster API recorded in the annotations of a Node
-	cluster, node                 string // Cluster of a Machine, and the Node that the Machine names
+	machineNamespace, machineName string // name of the Machine that Cluster API recorded in the annotations of a Node
+	cluster, node                 string // name of the Cluster of a Machine, and of the Node that the Machine names
 }
 
 func readPairing(in json.RawMessage) (*pairing, error) {

@@ -293,8 +293,8 @@ type lease struct {
 	transitions int32
 
 	state leaseState
-	// since is the time when this process first saw the renewal, moved later by the time for which the API server may
-	// have been unreachable since.
+	// since is the time when this process first saw the renewal. It is moved later by each period in which the API
+	// server may have been unreachable.
 	since time.Time
 }
 

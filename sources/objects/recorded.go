@@ -9,8 +9,8 @@ import (
 	"crowsnest/internal/times"
 )
 
-// leaseDoubt is added to the duration of a Lease before it counts as stale in a recorded list,
-// because the holders of Leases have different clocks.
+// leaseDoubt is added to the duration of a Lease in a recorded list before the Lease counts as stale, because the
+// holders of Leases have different clocks.
 const leaseDoubt = time.Minute
 
 // RecordedObject is an object from a file.

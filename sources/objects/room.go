@@ -21,8 +21,8 @@ type objectQuota struct {
 	maxOut     int
 	remembered map[string]map[place]struct{} // remembered objects of each namespace
 
-	// unremembered are the objects that are not remembered for lack of room, at most maxOut. outOf is
-	// their number in each namespace.
+	// unremembered are the objects that are not remembered for lack of room, at most maxOut of them. outOf is the
+	// number of such objects in each namespace.
 	unremembered map[place]unremembered
 	outOf        map[string]int64
 }

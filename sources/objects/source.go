@@ -161,7 +161,7 @@ func (s *Source) advanceWatermark() {
 // positions holds the facts that were written about each object. It is saved, so that after a
 // restart the source finds facts that changed or no longer hold.
 type positions struct {
-	Kinds  map[string]json.RawMessage `json:"kinds,omitempty"` // encoded kindPositions, by kind
+	Kinds  map[string]json.RawMessage `json:"kinds,omitempty"` // encoded kindPositions; the key is the kind
 	Losses map[string]sources.Loss    `json:"losses,omitempty"`
 	// Machines are the Nodes and Machines without a counterpart in the last comparison.
 	Machines unpaired `json:"machines,omitzero"`

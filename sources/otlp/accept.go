@@ -144,7 +144,7 @@ type batch struct {
 
 	stream *stream // locked stream of the current resource; nil if there is none
 	sender string
-	newest map[string]time.Time // time of the newest record, by sender
+	newest map[string]time.Time // time of the newest record of a sender; the key is the sender
 
 	lines, bytes, truncated, untimed int64
 	refused                          refusedRecords

@@ -247,7 +247,8 @@ func (s *Source) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 	return body, release, nil
 }
 
-// readUpTo appends to buf what r returns, but not more than limit+1 bytes in total. The buffer never has room for more.
+// readUpTo appends to buf what r returns, but not more than limit+1 bytes in total. The buffer never grows beyond that
+// size.
 func readUpTo(r io.Reader, buf []byte, limit int) ([]byte, error) {
 	for len(buf) <= limit {
 		if len(buf) == cap(buf) {

@@ -11,7 +11,7 @@ import (
 
 const (
 	maxVariants = 16 // largest number of texts that stand for one text in all combinations of cases
-	maxWindow   = 8  // largest number of letters of such a text
+	maxWindow   = 8  // largest number of letters in a part of a text whose cases are all tried
 )
 
 // filterText returns filters. Every line with the text satisfies at least one of them. A substring filter is written as

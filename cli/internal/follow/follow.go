@@ -85,7 +85,7 @@ type pipeline struct {
 	opt        Options
 	cancel     context.CancelCauseFunc
 	sources    []sources.Source
-	givenNames map[string]string // names of files and folders in the form of the arguments, by real path
+	givenNames map[string]string // names of files and folders in the form of the arguments; the key is the real path
 	pipes      map[string]bool   // names of sources that are pipes
 	folders    bool              // whether further logs may be created later
 	several    bool              // whether there may be more than one log

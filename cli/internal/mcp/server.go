@@ -160,7 +160,7 @@ type tool struct {
 	name, title, text string
 	// rest is a hint at how to get the parts of an answer that were truncated.
 	rest string
-	// choices contains the allowed values of arguments, by name of the argument.
+	// choices contains the allowed values of arguments. The key is the name of the argument.
 	choices map[string][]string
 }
 

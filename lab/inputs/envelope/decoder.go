@@ -192,7 +192,7 @@ func (d *Decoder) setBase(line, rest []byte) bool {
 		d.decide(rest)
 		return true
 	}
-	if d.lines > 4 { // after the first lines of an input, such a line was written by a container
+	if d.lines > 4 { // such a line, after the first lines of an input, was written by a container
 		return false
 	}
 	m := commonLabels.FindSubmatch(stripEscapes(nil, line))

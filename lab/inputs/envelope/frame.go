@@ -14,7 +14,7 @@ type step func(line []byte, f *facts) ([]byte, bool)
 
 const maxSteps = 7
 
-// cutter is a step that also uses the state of a decoder.
+// cutter is a step that also reads or changes the state of a decoder.
 type cutter func(d *Decoder, line []byte, f *facts) (rest []byte, ok bool)
 
 // frame is a kind of text that tools write before each line.

@@ -45,7 +45,7 @@ type unpacker struct {
 	names  int // total length of all names in bytes
 	queue  []nestedArchive
 	seed   maphash.Seed
-	copies map[uint64]int // for each name that occurred more than once, the number of the newest copy, by hash of the name
+	copies map[uint64]int // newest copy of a name that occurred more than once; the key is the name's hash
 }
 
 // nestedArchive is an archive inside the archive, stored as a file until it is unpacked.

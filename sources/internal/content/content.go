@@ -42,7 +42,7 @@ func (s *Sum) UnmarshalText(b []byte) error {
 	return err
 }
 
-// ID identifies a file by the head that it had when it was identified.
+// ID identifies a file by its first bytes (the head) at the time when it was identified.
 type ID struct {
 	Sum           Sum   `json:"h"`
 	N             int   `json:"l"`           // number of bytes of the head; zero if the file is not identified yet

@@ -50,8 +50,8 @@ type stamp struct {
 
 func (s stamp) changedAt() time.Time { return time.Unix(0, s.changed) }
 
-// stamp returns the stamp of the directory at rel. A stamp is only a hint that something
-// changed, because the call follows links.
+// stamp returns the stamp of the directory at rel. A stamp is only a hint that something changed, because the system
+// call follows links.
 func (d handle) stamp(rel string) (stamp, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(int(d), rel, &st, unix.AT_SYMLINK_NOFOLLOW)

@@ -36,7 +36,7 @@ type Root struct {
 // even if the path is mounted over or renamed. It is safe for concurrent use.
 type Dir struct {
 	ID      string      // identity of the directory and its file system
-	Trusted atomic.Bool // whether a file that is missing was removed; if not set, the file may be in another tree
+	Trusted atomic.Bool // whether a missing file counts as removed; otherwise the file may be in another directory tree
 
 	root   *Root
 	handle handle
@@ -108,8 +108,8 @@ func (r *Root) InjectFault(op, rel string) error {
 	return r.Fault(op, r.Abs(rel))
 }
 
-// Lstat returns information about the file at rel. It is only a hint that something changed,
-// because it follows links on the way, and another tree may have been mounted at the path.
+// Lstat returns information about the file at rel. The result is only a hint that something changed, because Lstat
+// follows links on the way, and another tree may have been mounted at the path.
 func (r *Root) Lstat(rel string) (fs.FileInfo, error) { return os.Lstat(r.Abs(rel)) }
 
 // Abs returns the absolute path of rel, which is relative to the root.

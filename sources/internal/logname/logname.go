@@ -16,7 +16,7 @@ type Order struct {
 	GZ       bool
 }
 
-// Before orders by name only. The times in the files may show another order.
+// Before reports whether o is older than p by name. The times in the files may show another order.
 func (o Order) Before(p Order) bool {
 	if o.Instance != p.Instance {
 		return o.Instance < p.Instance
@@ -87,8 +87,8 @@ func OrderByBase(base string) func(name string) (Order, bool) {
 	}
 }
 
-// followsDigit reports whether a digit precedes the separator at i, so that the suffix may be
-// longer. In app.log-2024-01-31, the last part alone is not a rotation.
+// followsDigit reports whether a digit precedes the separator at i, so the suffix may begin earlier. In
+// app.log-2024-01-31, the last part alone is not a rotation.
 func followsDigit(s string, i int) bool {
 	j := strings.LastIndexAny(s[:i], ".-")
 	return j > 0 && isDigits(s[j+1:i]) && s[i] == '-'

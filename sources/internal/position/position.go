@@ -80,7 +80,7 @@ type Set struct {
 	Version  int                     `json:"v"`
 	ReadUpTo time.Time               `json:"at"` // time before which every line was read, except lines of Streams
 	Losses   map[string]sources.Loss `json:"losses,omitempty"`
-	Roots    map[string]string       `json:"roots,omitempty"` // identity of each root directory, by path
+	Roots    map[string]string       `json:"roots,omitempty"` // identity of each root directory; the key is the path
 	Streams  map[string]*Stream      `json:"streams,omitempty"`
 }
 

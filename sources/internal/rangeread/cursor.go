@@ -25,8 +25,8 @@ type cursor struct {
 	at    int64 // time before which all entries were read
 	end   int64
 
-	// limit and split are used while entries of the same time fill a response. limit is the number of entries that is
-	// requested next, and split are the remaining queries, one for each stream.
+	// limit and split are used if a response contains only entries with the same time. limit is the number of entries
+	// that is requested next, and split are the remaining queries, one for each stream.
 	limit int
 	split []string
 	many  bool

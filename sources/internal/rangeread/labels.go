@@ -11,7 +11,7 @@ import (
 
 type labelNames struct {
 	renamed []string          // names in the server of the labels that the configuration renames, sorted
-	to      map[string]string // names in rules of the labels that the configuration renames
+	to      map[string]string // names in rules of the renamed labels; the key is the name in the server
 	tenant  string            // tenant of the streams; "" if streams have no tenant label
 }
 
@@ -23,9 +23,9 @@ func newNaming(cfg Config, tenant string) labelNames {
 	return n
 }
 
-// labels returns the labels of a stream. The value of the label with a name comes from the first of the following that
-// exists: a label that is renamed to the name, the label of that name, a field that is renamed to the name, and a field
-// of that name if wanted contains the name.
+// labels returns the labels of a stream. The following values are possible for each name, and the first one that exists
+// is used: a label that is renamed to the name, the label with the name, a field that is renamed to the name, and, if
+// wanted contains the name, the field with the name.
 func (n labelNames) labels(stream, meta []Pair, wanted map[string]bool) matcher.Labels {
 	out := make(matcher.Labels, len(stream)+1)
 	n.addLabels(out, stream, nil)

@@ -148,8 +148,8 @@ func (p planner) renderQuery(selectors []rules.Selector, filter string) string {
 // condition is a regular expression that the value of a stream's label must match.
 type condition struct{ name, expr string }
 
-// commonConditions returns conditions of every stream that a selector can select. A missing label
-// also satisfies a condition, because structured metadata may provide it.
+// commonConditions returns conditions of every stream that a selector can select. A stream without the label also
+// satisfies a condition, because structured metadata may provide it.
 func (p planner) commonConditions(selectors []rules.Selector) []condition {
 	exprs := map[string][]string{}
 	count := map[string]int{}
@@ -191,8 +191,8 @@ func wantedValues(from rules.Selector) map[string]string {
 // Text is a text that lines must contain. Fold means that the case of letters does not matter.
 type Text = literals.Text
 
-// ruleTexts returns texts for a rule. Every line of this source that the rule can match
-// contains one of them. ok is false if no texts have this property.
+// ruleTexts returns texts such that every line of this source that the rule can match contains one of them. ok is false
+// if there are no such texts.
 func (p planner) ruleTexts(r *rules.Rule) (out []Text, ok bool) {
 	for _, part := range matcher.Texts(r) {
 		if !p.serves(part.From) {

@@ -42,7 +42,7 @@ type account struct {
 	errs      map[string]int64
 	losses    map[string]sources.Loss
 	lastErr   string
-	exhausted struct { // newest period without free descriptors
+	exhausted struct { // newest period in which no descriptors were free
 		since, last time.Time
 		err         error
 	}

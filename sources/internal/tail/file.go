@@ -50,8 +50,8 @@ type file struct {
 	rest     int64 // length of the unfinished line at offset
 	shown    bool  // whether the unfinished line was matched before its end was written
 	long     *longLine
-	nul      bool // whether offset is within a region of NUL bytes
-	torn     bool // whether the bytes after the NUL bytes belong to a line that began before them
+	nul      bool // whether offset is within a hole, a region of NUL bytes
+	torn     bool // whether the bytes after the hole belong to a line that began before the hole
 
 	finished bool // whether a compressed file was read to its end
 	broken   bool // whether a compressed file is damaged and was counted as damaged

@@ -24,8 +24,8 @@ const (
 	idleAfter = time.Second
 )
 
-// follower reads one stream through all of its files. Workers read in turns, so that a
-// follower belongs to at most one worker at a time. Other goroutines may use only published.
+// follower reads one stream through all of its files. Workers read in turns, so that a follower belongs to at most one
+// worker at a time. Other goroutines may use only its streamState.
 type follower struct {
 	*opener
 	*streamState

@@ -16,8 +16,8 @@ const listWithin = 600 * time.Millisecond
 
 var errHangs = errors.New("listing the directory hangs")
 
-// lister runs the operations of a search on directories, so that a directory that hangs does
-// not delay the search in other directories. Only one goroutine may call within.
+// lister runs the operations of a search on directories, so that a directory that hangs does not delay the search in
+// other directories. Only one goroutine may call the function within.
 type lister struct {
 	onReturn func()      // called when an operation that counted as hanging returns
 	returned atomic.Bool // whether an operation that counted as hanging has returned since the last search

@@ -19,10 +19,10 @@ import (
 type streamState struct {
 	turn      atomic.Int32 // state of the follower in the queue
 	begun     atomic.Bool  // whether the stream had its first turn, from which on no line is missed
-	hinted    atomic.Bool  // whether a change in the directory is possible, according to inotify
+	hinted    atomic.Bool  // whether inotify has reported a possible change in the directory
 	watched   atomic.Bool  // whether inotify reports changes of the directory
 	unlisted  atomic.Bool  // whether the last search no longer found the stream
-	closeIdle atomic.Bool  // whether the current file must be closed when it is idle
+	closeIdle atomic.Bool  // whether the current file must be closed when nothing more is written to it
 
 	folder string // path of the directory of the stream
 

@@ -101,13 +101,13 @@ type tree struct {
 	dirs          *logdir.Cache
 	lister        *lister
 	listed        map[string]bool // directories that Find listed in the last search
-	watched       bool            // whether all of these directories are watched
+	watched       bool            // whether all directories in listed are watched
 	up            bool
 	excessStreams int                      // number of streams beyond the limit
 	foundAt       time.Time                // time of the last successful search; guarded by Tailer.mu
 	doubted       time.Time                // time at which trust in the directory was lost; zero if it is trusted
 	doubts        string                   // identity of the directory that is not trusted
-	refused       map[string]refusedStream // streams and folders that are not read, by key; guarded by Tailer.mu
+	refused       map[string]refusedStream // unread streams and folders, guarded by Tailer.mu; the key is a stream key
 }
 
 // Tailer reads all streams that its finders find. A source embeds it, and thereby gets
@@ -139,8 +139,8 @@ type Tailer struct {
 	read        bool                        // whether the last report counted a log as read, or there was no log
 	up          bool                        // whether at least one tree can be searched
 	opened      bool                        // whether at least one search found every stream
-	begun       bool                        // whether each stream had its first turn after that search
-	roots       map[string]string           // identity of each root when it was last trusted, by path
+	begun       bool                        // whether each stream had its first turn after the search that set opened
+	roots       map[string]string           // identity of each root when it was last trusted; the key is the path
 	closed      matcher.Counters            // sum of the counters of removed streams
 	hungSince   time.Time                   // time since which the search for streams has hung; zero if it does not hang
 	failedTrees map[*tree]sources.UnreadLog // trees that cannot be searched, with the reason

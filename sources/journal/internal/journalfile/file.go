@@ -82,7 +82,7 @@ type File struct {
 
 	main, side window
 	inflate    inflater
-	known      map[uint64]Field // cached fields, by their offset
+	known      map[uint64]Field // cached fields; the key is the offset of the field in the file
 	knownSize  int
 }
 
