@@ -27,8 +27,8 @@ func (k *armedKey) subjectOf() (*ruleState, int64, string)     { return k.in.rs,
 func (l *briefFailure) subjectOf() (*ruleState, int64, string) { return l.ep.subjectOf() }
 func (o *overflow) subjectOf() (*ruleState, int64, string)     { return o.rs, window.Forever, "" }
 
-// inTurn compares deadlines for evaluation. They are evaluated by rule, then by start, then by key. The overflow of a
-// rule comes last.
+// inTurn compares deadlines by the order in which they are evaluated. This order is by rule, then by start, then by
+// key. The overflow of a rule comes last.
 func inTurn(x, y *watermark.Deadline) int {
 	r, a, k := x.Subject.(subject).subjectOf()
 	s, b, l := y.Subject.(subject).subjectOf()

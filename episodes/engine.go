@@ -52,9 +52,9 @@ const (
 
 // Config bounds an engine. Zero values mean the defaults.
 type Config struct {
-	// MaxActive, MaxKeys and MaxHits bound the memory of all rules together. The namespaces of
-	// the streams share it. Critical rules have another quarter that no other rule can use, and
-	// infrastructure namespaces have places of their own; see limits.
+	// MaxActive, MaxKeys and MaxHits bound the memory of all rules together. The namespaces of the streams share it.
+	// Critical rules have an additional quarter that no other rule can use, and infrastructure namespaces have places
+	// of their own; see limits.
 	MaxActive int // maximum number of open episodes of all rules; default 1000
 	MaxKeys   int // maximum number of keys with a window and without an episode; default 10000
 	// MaxHits is the maximum number of lines in all windows of keys without an episode. The same maximum applies
@@ -74,8 +74,8 @@ type Config struct {
 	// Redactor hides the secrets in every key, capture and line before the engine returns them.
 	// Nil redacts nothing.
 	Redactor *redact.Redactor
-	// Cleaner has the same redactor and its results. Engines that take the same hits in one goroutine can share a
-	// Cleaner. Nil means that the engine makes its own.
+	// Cleaner cleans captured values with Redactor and caches the results. Engines that take the same hits in one
+	// goroutine can share a Cleaner. Nil means that the engine makes its own.
 	Cleaner *Cleaner
 	// Unlabelled lets a clear or unless line without a value for a name in `same` apply to the keys that lack the value
 	// too. It is for files without stated labels. In a cluster such a line applies to no key.
@@ -207,7 +207,7 @@ func (e *Engine) drawConclusions(t int64) []*transition {
 	return e.journal.takeChanges()
 }
 
-// addContinued adds the firing episodes that continued to the pending changes.
+// addContinued adds firing episodes that continued since the last update to the list of changes.
 func (e *Engine) addContinued(now int64) {
 	j := &e.journal
 	for _, ep := range j.dirty {

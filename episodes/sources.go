@@ -10,8 +10,8 @@ import (
 	"crowsnest/rules"
 )
 
-// AddSource registers a source. It must be called before the first lines of the source are taken. lateness is the
-// duration by which the watermark stays behind the source's progress. serves reports which selectors the source can
+// AddSource registers a source. AddSource must be called before the first lines of the source are taken. lateness is
+// the duration by which the watermark stays behind the source's progress. serves reports which selectors the source can
 // satisfy. A source that was registered before keeps its progress.
 func (e *Engine) AddSource(name string, lateness time.Duration, serves func(rules.Selector) bool) {
 	e.mu.Lock()

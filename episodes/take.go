@@ -94,8 +94,8 @@ func (e *Engine) acceptHit(m *matcher.Hit, now int64) {
 	}
 }
 
-// keepOrder returns the time for a line that is too far ahead of the clock. This is now, but later than an earlier
-// clear line of this kind, and not before any earlier line of this kind.
+// keepOrder returns the time for a line that is too far ahead of the clock. This is now or later. The time is not
+// before the time of the previous line that was too far ahead, and it is later if one of the two is a clear line.
 func (e *Engine) keepOrder(part matcher.Part, now int64) int64 {
 	t := max(now, e.ahead)
 	if e.aheadCleared || part == matcher.PartClear && t == e.ahead {

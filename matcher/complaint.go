@@ -23,8 +23,8 @@ type Complaint struct {
 }
 
 // NewBuffer returns a buffer for calls that also find complaints. A line whose level is harmless or missing is searched
-// for words, which takes longer than all other work. In one call, at most searched lines without a level are searched,
-// and a quarter as many lines with a harmless level. A negative number means no limit.
+// for words, which takes longer than all other work. searched is the maximum number of lines without a level that one
+// call searches. A quarter as many lines with a harmless level are searched. A negative number means no limit.
 func NewBuffer(searched int) *Buffer { return &Buffer{watch: true, searched: searched} }
 
 // NewUnmatchedBuffer returns a buffer for recorded logs. Calls that use it also find every line that no rule matches,

@@ -86,8 +86,8 @@ func (s *sample) chooseRarest(c *literals.Cond) literals.Choice {
 	return out
 }
 
-// chooseAgain chooses the texts of a part again. A decided part keeps its texts. A part that has texts never loses
-// them, because otherwise it would have to be tried on every line.
+// chooseAgain chooses the texts of a part again. A part with decided set keeps its texts. A part that has texts never
+// loses them, because otherwise it would have to be tried on every line.
 func (s *sample) chooseAgain(pt *part) literals.Choice {
 	if pt.decided || len(pt.texts.Texts) == 0 {
 		return pt.texts

@@ -25,9 +25,9 @@ const (
 )
 
 // finder holds the sieve of a selection. Its first prefilter is built quickly, because many streams, such as a short
-// log, end before a better prefilter would pay off. Tune replaces it with a prefilter for the lines of the streams
-// themselves. If many bytes are read before Tune can do so, replaceFirst replaces it with a prefilter for the usual
-// sample.
+// log, end before a better prefilter would pay off. Tune replaces this first prefilter with one for the lines of the
+// streams themselves. If many bytes are read before Tune can do so, replaceFirst replaces the first prefilter with one
+// for the usual sample.
 type finder struct {
 	parts []*part
 	sieve atomic.Pointer[sieve]

@@ -219,8 +219,9 @@ func (t *keyTable) addEnd(word string) {
 	}
 }
 
-// mayEnd is a fast filter. If it returns false, no key with a class ends like s. s may end with bytes that are not
-// letters. Between the letters of a key there may be punctuation and blanks, but no quotes and no digits.
+// mayEnd is a fast filter. If it returns false, no key that has a class ends with the last letters of s. Other bytes at
+// the end of s do not matter. Between the letters of a key there may be punctuation and blanks, but no quotes and no
+// digits.
 func (t *keyTable) mayEnd(s string) bool {
 	n := len(s)
 	for n > 0 && !letters[s[n-1]] {

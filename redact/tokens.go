@@ -18,8 +18,8 @@ type tokenRule struct {
 	like        []func() *regexp.Regexp
 	unlike      func() *regexp.Regexp
 	value       bool // whether the prefix is not a part of the secret
-	// If find is set, it finds the secret, and the fields in, minAfter, like and unlike are not used. Its argument is
-	// the start of the prefix, or the end of the prefix if value is set.
+	// find, if it is set, finds the secret. Then the fields in, minAfter, like and unlike are not used. find gets the
+	// position of the prefix, or of the byte after the prefix if value is set.
 	find finder
 }
 

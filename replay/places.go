@@ -28,7 +28,7 @@ type places struct {
 	ends    map[*rules.Rule][]lastClear
 }
 
-// unfiled is the same labels with and without FileLabel.
+// unfiled holds labels that contain FileLabel (original), and the same labels without it.
 type unfiled struct{ original, labels matcher.Labels }
 
 // lastClear is the newest clear line of a rule in one file, with the line's values of `by`.

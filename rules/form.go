@@ -21,8 +21,8 @@ type form struct {
 	pack, file string
 	namespace  string // owner of the file; empty for a file of the operator
 	cluster    string // File.Cluster
-	// labelKeys and annotationKeys hold the mapping that contains each label and annotation, by name. The mapping can
-	// be in the rule, in the defaults or in an override.
+	// labelKeys and annotationKeys hold, for each label and annotation, the mapping in which it is written. This
+	// mapping can be in the rule, in the defaults or in an override.
 	labelKeys, annotationKeys map[string]*strictyaml.Keys
 	defaults                  *strictyaml.Keys
 	origin                    map[string]string

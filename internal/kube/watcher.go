@@ -316,8 +316,9 @@ func (w *Watcher) currentVersion(ctx context.Context) (uint64, error) {
 	return VersionNumber(list.Metadata.Version), err
 }
 
-// checkProof calls Progress with t and returns true if the watch has delivered everything up to a version. Otherwise,
-// or if the Handler is busy, it first waits for settleFor.
+// checkProof calls Progress with t and returns true if the watch has delivered everything up to a version. Otherwise it
+// does so if the watch then sends nothing for settleFor. If the Handler is busy, checkProof waits for settleFor and
+// returns false.
 func (w *Watcher) checkProof(ctx context.Context, t time.Time, version uint64) bool {
 	w.mu.Lock()
 	before, done := w.reads, version > 0 && w.seen >= version

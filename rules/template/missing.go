@@ -65,7 +65,8 @@ func withoutMissing(text string, names []string) string {
 	return left
 }
 
-// cutAfter moves text from right to left up to and including the next missing value. It reports whether there is one.
+// cutAfter moves the text before the next missing value from right to the end of left, and drops the mark of that
+// value. found reports whether right has a missing value.
 func cutAfter(left, right string) (before, after string, found bool) {
 	before, after, found = strings.Cut(right, missing)
 	return left + before, after, found

@@ -101,7 +101,7 @@ type discovery struct {
 	failing  time.Time // time of the first of the last consecutive failures; zero if the last lookup succeeded
 }
 
-// discoveries returns what the configuration needs to find Alertmanagers.
+// discoveries returns a discovery for each DNS name and each pattern of files in the configuration.
 func (c Config) discoveries() []*discovery {
 	var out []*discovery
 	for _, d := range c.DNSConfigs {

@@ -16,7 +16,8 @@ import (
 
 const (
 	firstRetry = 100 * time.Millisecond
-	// slowRetry is short enough to find an endpoint within 5 s after its outage.
+	// slowRetry is the longest delay between two tries. It is short enough to find an endpoint within 5 s after its
+	// outage.
 	slowRetry   = 2 * time.Second
 	probeAlerts = 16 // largest number of alerts per request while the endpoint is down
 	checkEvery  = 10 * time.Second

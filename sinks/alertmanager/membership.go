@@ -121,8 +121,8 @@ func (s *Sink) addMember(t Target, now time.Time) *endpoint {
 	return e
 }
 
-// states returns the messages of each Alertmanager by its name. Before the first Alertmanager is
-// found, the only messages have no name. The caller holds the mutex.
+// states returns the messages of each Alertmanager by its name. Until the first Alertmanager is found, the map has a
+// single state, with an empty name. The caller holds the mutex.
 func (s *Sink) states() map[string]*sinks.State {
 	out := map[string]*sinks.State{}
 	for _, e := range s.endpoints {

@@ -216,7 +216,7 @@ func MixHash(a, b uint64) uint64 {
 }
 
 // Memory caches the results for the newest hit of a rule. In a burst of lines nearly all hits have the same stream and
-// values, so nothing has to be cleaned or joined again. Its strings belong to the intake or to the labels.
+// values, so nothing has to be cleaned or joined again. Its strings share the memory of the intake or of the labels.
 type Memory struct {
 	Seed     uint64 // hash of the rule's name
 	keyCount int    // number of values in the key

@@ -282,7 +282,7 @@ func (j *jsonFields) stringMember(parent int32, key string) ([]byte, bool) {
 	return j.memberValue(k)
 }
 
-// unescape returns the text of a JSON string in buf. Earlier results stay valid.
+// unescape decodes a JSON string into buf and returns the text. Earlier results stay valid.
 func (j *jsonFields) unescape(raw []byte) []byte {
 	start := len(j.buf)
 	j.buf = appendUnescaped(j.buf, raw)
