@@ -150,7 +150,7 @@ func ruleMetrics(read func() loadedRules) metric.Collector {
 		metric.Gauge("rules_loaded", "Rules that are evaluated.", func(l loadedRules) int { return len(l.status) }),
 		metric.ForEach(packs, []string{"pack", "version", "sha256"}, func(p *rules.Pack) []string { return []string{p.Name, p.Version, p.SHA256} },
 			metric.Gauge("pack_info", "A loaded rule pack.", func(*rules.Pack) bool { return true })),
-		metric.GaugeBy("pack_broken", "Whether the newest version of a rule pack is not in force; the last valid version stays active.", "pack", loadedRules.brokenFiles),
+		metric.GaugeBy("pack_broken", "Whether the newest version of a rule pack is not active; the last valid version stays active.", "pack", loadedRules.brokenFiles),
 		metric.OmitZeros(metric.GaugeBy("rule_last_seen_line_timestamp_seconds", "When a stream that the rule applies to was last read. A rule for which none was has no series.", "rule", loadedRules.lastSeen)),
 		metric.ForEach(loadedRules.inactiveRules, []string{"rule", "reason"}, func(i inactive) []string { return []string{i.rule, i.reason} },
 			metric.Gauge("rule_inactive", "1 for each reason why the rule cannot fire here. Rules that can have no series.", func(inactive) bool { return true })),

@@ -82,7 +82,7 @@ func brokenAlerts(now time.Time, broken []web.BrokenPack) (out []episodes.Episod
 func brokenAlert(now time.Time, b web.BrokenPack) episodes.Episode {
 	summary := "The newest version of rule pack " + b.Pack + " was refused; its last valid version stays active"
 	if b.Missing {
-		summary = "Rule pack " + b.Pack + " is not in force: it was refused, and there is no earlier version"
+		summary = "Rule pack " + b.Pack + " is not active: it was refused, and there is no earlier version"
 	}
 	return newAlert(alertPackBroken, map[string]string{"pack": b.Pack}, now, "{summary}", summary, "{error}", b.Error)
 }
