@@ -149,7 +149,8 @@ func (l *limits) shrinkWindows() {
 // EvictedKind names a kind of state that was dropped because a limit was reached.
 type EvictedKind string
 
-// Kinds of evictions. An entry is counted only if it could still have made an alert fire or kept one from firing.
+// Kinds of evictions. An entry is counted only if it could still have made an alert fire or prevented an alert from
+// firing.
 const (
 	EvictedWindows EvictedKind = "windows" // the counted lines of a key
 	EvictedClears  EvictedKind = "clears"  // the newest clear line of a key

@@ -16,13 +16,13 @@ import (
 // Explanation states, part by part, why a line matches a rule or not.
 type Explanation struct {
 	Rule     string `json:"rule"`
-	Envelope string `json:"envelope,omitempty"` // "cri", "docker" or empty
+	Envelope string `json:"envelope,omitempty"` // kind of the envelope, "cri" or "docker"; empty if there is none
 	Text     string `json:"text"`               // text that is matched, without its envelope and truncated at MaxLine
 	// Selected reports whether the `from` of at least one part may select the stream. Labels has the result of each
 	// condition of the rule's `from`. All parts are explained, even if their `from` does not select the stream.
 	Selected bool               `json:"selected"`
 	Labels   []LabelExplanation `json:"labels"`
-	Parts    []PartExplanation  `json:"parts"` // in the order clear, unless, steps
+	Parts    []PartExplanation  `json:"parts"` // parts of the rule in the order clear, unless, steps
 	Fields   []NamedValue       `json:"fields"`
 }
 

@@ -155,7 +155,7 @@ const maxSame = 4096
 // sameTimeLines counts equal lines with the same time, because some container runtimes give the same time to all lines
 // that they read at once. It holds only lines that have the newest time and a hit.
 type sameTimeLines struct {
-	at    int64 // nanoseconds since 1970; zero if there was no line yet
+	at    int64 // time of the lines in nanoseconds since 1970; zero if there was no line yet
 	newer int64 // place of the newest line
 	first equalLine
 	more  map[uint64]equalLine // all lines by fingerprint; nil if there is only one

@@ -14,10 +14,10 @@ import (
 // larger mask is. Evaluations of long lines are always timed, because they are rare and cost the most.
 type meter struct {
 	state atomic.Int32  // number of panics, or the constant costly
-	mask  atomic.Uint32 // a power of two minus one
+	mask  atomic.Uint32 // mask that selects the timed evaluations; a power of two minus one
 	mean  atomic.Int64  // moving average of the timed evaluations, in ns
 	tries atomic.Int64
-	spent atomic.Int64 // total time, in ns
+	spent atomic.Int64 // total time of the evaluations, in ns
 }
 
 const (
@@ -28,7 +28,7 @@ const (
 	costly = 1 << 20
 
 	longLine = 4 << 10
-	maxMask  = 63 // at most six bits; see drawSample
+	maxMask  = 63 // largest mask; at most six bits, see drawSample
 	// worthTiming is the evaluation time, in ns, for which reading the clock each time is acceptable. Reading it takes
 	// about 50 ns.
 	worthTiming = 4096

@@ -61,7 +61,7 @@ type Program struct {
 type part struct {
 	rule      *rules.Rule
 	index     int // index of the rule in the program
-	from      int // index of its selector in Program.selectors
+	from      int // index of the part's selector in Program.selectors
 	role      Part
 	condition *rules.Matcher
 	cond      *cond

@@ -10,9 +10,9 @@ import (
 	"crowsnest/rules"
 )
 
-// In values of fields and in quoted strings, a line may repeat what others wrote. A text of several words therefore
-// counts only in the program's own voice, which lines.Quotes finds. A single word in such a place may be a name, such
-// as a resource in a URL. It counts if another text is in the program's own voice.
+// In values of fields and in quoted strings, a line may repeat text that others wrote. A text of several words
+// therefore counts only in the program's own voice, which lines.Quotes finds. A single word in such a place may be a
+// name, such as a resource in a URL. Such a word counts if another text is in the program's own voice.
 
 // everyVoice holds the voices of `in: anywhere`.
 const everyVoice = lines.Message | lines.Error | lines.Quotation

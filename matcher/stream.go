@@ -203,7 +203,7 @@ func (s *Stream) resumeAt(k int, start int64) int64 {
 
 // assumption is the state that a speculative stream assumes at its start; see Speculate.
 type assumption struct {
-	lines, bytes int64 // numbers of lines and bytes before its start
+	lines, bytes int64 // numbers of lines and bytes before the start of the speculative stream
 	envelope     Format
 	// untimed is set if a line got the time of arrival because no earlier line of the speculative stream had a time.
 	untimed bool

@@ -56,7 +56,7 @@ type Finding struct {
 
 // Coverage is the time from the first to the last line of a log.
 type Coverage struct {
-	From, To time.Time // zero if no line states a time
+	From, To time.Time // times of the first and the last line; zero if no line states a time
 }
 
 // Length returns the length of the covered time, or zero if it is not known.

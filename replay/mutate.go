@@ -153,7 +153,7 @@ func (m *mutator) mutateScalars() {
 func removeBy(x *rules.Rule, i int) {
 	name := x.By[i]
 	x.By = without(x.By, i)
-	// CapturedNames must begin with the names in `by`. The name is removed from `by`, so it moves to the end.
+	// CapturedNames must begin with the names in `by`. Therefore a name that is removed from `by` moves to the end.
 	isName := func(s string) bool { return s == name }
 	x.CapturedNames = append(slices.DeleteFunc(slices.Clone(x.CapturedNames), isName), name)
 	for _, part := range []**rules.ClearOrUnless{&x.Clear, &x.Unless} {

@@ -184,7 +184,8 @@ const (
 
 // checkTests reports packs whose tests together would delay loading too much.
 func (b *builder) checkTests() {
-	total, refused := map[string]time.Duration{}, map[string]bool{} // by owner
+	// total is the estimated CPU time of the tests of an owner. refused reports whether it was too much.
+	total, refused := map[string]time.Duration{}, map[string]bool{}
 	for _, r := range b.rules {
 		owner, allowed, who := r.doc.namespace, maxTestTime, "all packs together"
 		if r.rule == nil || refused[owner] {

@@ -96,13 +96,13 @@ type Rule struct {
 	// Steps are the steps of `sequence`, or one step for `match`.
 	Steps    []Step
 	Sequence bool
-	Count    int           // at least 1
+	Count    int           // number of lines that make the rule fire; at least 1
 	Within   time.Duration // length of the window; zero if the rule has none
 	Distinct string        // name or unit of time whose different values are counted; empty if lines are counted
 	By       []string
 
-	Clear  *ClearOrUnless // nil if the rule has none
-	Unless *ClearOrUnless // nil if the rule has none
+	Clear  *ClearOrUnless // compiled `clear`; nil if the rule has none
+	Unless *ClearOrUnless // compiled `unless`; nil if the rule has none
 
 	For           time.Duration
 	Silent        time.Duration // duration without lines of a key after which the rule fires; zero if the lines themselves are the failure
@@ -113,8 +113,8 @@ type Rule struct {
 	Mode          Mode
 	Severity      Severity
 
-	Labels      []NamedTemplate // sorted by name
-	Annotations []NamedTemplate // sorted by name
+	Labels      []NamedTemplate // templates of the labels, sorted by name
+	Annotations []NamedTemplate // templates of the annotations, sorted by name
 	Remediation Remediation
 	// Verified names the components in whose source code the rule's texts were found. It is empty if the rule is not
 	// verified. It is not part of Hash.
@@ -237,10 +237,10 @@ type ClearOrUnless struct {
 
 // Matcher is a condition on one line. All its fields must hold. Its JSON is part of Rule.Hash.
 type Matcher struct {
-	In       In                   `json:",omitempty"` // empty if it is the same as In of the surrounding matcher or part
+	In       In                   `json:",omitempty"` // empty means the In of the surrounding matcher or part
 	Contains []string             `json:",omitempty"`
 	Regex    *literals.Expression `json:",omitempty"` // matches anywhere in the line; nil if there is none
-	Fields   []Field              `json:",omitempty"` // sorted by name
+	Fields   []Field              `json:",omitempty"` // conditions on fields, sorted by name
 	Any      []Matcher            `json:",omitempty"` // alternatives of which one must hold; the first one that holds captures values
 	Not      *Matcher             `json:",omitempty"` // must not hold; captures no values
 }

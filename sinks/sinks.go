@@ -36,7 +36,8 @@ type DiscoveryStatus struct {
 	Error     string // error of the last lookup; empty if it succeeded or there was none yet
 	Targets   int    // number of receivers that the last successful lookup found
 	Failures  int64
-	// FailingSince is the time of the first of the last consecutive failures. It is zero if the last lookup succeeded.
+	// FailingSince is the time of the first failure in the current series of failed lookups. It is zero if the last
+	// lookup succeeded.
 	FailingSince time.Time
 }
 

@@ -63,7 +63,7 @@ func (e *Entry) key() string {
 // with another result.
 func (e *Entry) sameEnd(o *Entry) bool { return e.EndsAt.Equal(o.EndsAt) && e.Reason == o.Reason }
 
-// encode returns the record of an entry. It contains no line breaks.
+// encode returns the record of an entry. The record contains no line breaks.
 func (e *Entry) encode() []byte {
 	b, err := json.Marshal(e)
 	if err != nil {

@@ -62,7 +62,7 @@ type Client struct {
 	opt Options
 
 	mu   sync.Mutex
-	conn *conn // nil until the configuration is read
+	conn *conn // current connection; nil until the configuration is read
 }
 
 // conn holds the HTTP clients that result from one reading of the configuration.
@@ -450,7 +450,7 @@ func (d decoder) readItems(each func(json.RawMessage) error) error {
 // Event is one event of a watch. Its type is ADDED, MODIFIED, DELETED or BOOKMARK.
 type Event struct {
 	Type   string          `json:"type"`
-	Object json.RawMessage `json:"object"` // valid only during the call
+	Object json.RawMessage `json:"object"` // object of the event; valid only during the call of each
 }
 
 // Watch calls each for every event after the resource version in query. It returns nil when the server ends the watch

@@ -98,7 +98,7 @@ type discovery struct {
 	looked   bool     // whether there was a lookup in this process
 	err      error    // error of the last lookup
 	failures int64
-	failing  time.Time // time of the first of the last consecutive failures; zero if the last lookup succeeded
+	failing  time.Time // time of the first failure since the last success; zero if the last lookup succeeded
 }
 
 // discoveries returns a discovery for each DNS name and each pattern of files in the configuration.

@@ -38,7 +38,8 @@ type spannedText struct {
 // split divides a text into spans. It reuses the memory of the previous spans.
 func (t *spannedText) split(text string) { t.text, t.spans = text, spans(t.spans[:0], text) }
 
-// maskZeros masks zeros, which spans keeps. It reports whether the text has one.
+// maskZeros also masks zeros, which the function spans does not mask. It reports whether the
+// text has a zero.
 func (t *spannedText) maskZeros() (has bool) {
 	for i := range t.spans {
 		if s := &t.spans[i]; s.mask == "" && t.text[s.start:s.end] == zero {

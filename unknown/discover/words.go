@@ -47,9 +47,8 @@ type rating struct {
 // lexicon holds words and pairs of words with their ratings. It is immutable.
 type lexicon struct {
 	ratings map[string]rating
-	// lengths has a set of bits for each pair of first and last byte. A bit says that ratings
-	// has a word of this length. The bits avoid most lookups, because few words of logs are in
-	// the lexicon.
+	// lengths has, for each pair of first and last byte, the lengths of the words in ratings as
+	// a set of bits. The bits avoid most lookups, because few words of logs are in the lexicon.
 	lengths [1 << 10]uint64
 }
 

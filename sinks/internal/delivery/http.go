@@ -40,7 +40,7 @@ func Reasons() []string {
 // Answer is the outcome of one request.
 type Answer struct {
 	Reason     string        // one of the reasons above; empty if the messages were accepted
-	Err        error         // nil if the messages were accepted
+	Err        error         // error of the request; nil if the messages were accepted
 	RetryAfter time.Duration // delay that the receiver asked for; zero if none
 	Code       int           // HTTP status for display; zero if there is none
 	Taken      int           // number of first messages that were accepted in spite of Err
