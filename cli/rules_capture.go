@@ -50,7 +50,7 @@ func newRulesCapture(c *cli) *cobra.Command {
 
 func (c *cli) capture(ctx context.Context, f captureFlags, about string) error {
 	if len(f.fromLogs) == 0 && !fingerprintForm.MatchString(about) {
-		return usageErrorf("%q is not a fingerprint of 16 hexadecimal digits; list them with crowsnest get episodes, or name recorded logs with --from-logs", about)
+		return usageErrorf("%q is not a fingerprint of 16 hexadecimal digits; crowsnest get episodes lists fingerprints; the name of an alert needs --from-logs with recorded logs", about)
 	}
 	files, err := f.packFiles(c)
 	if err != nil {

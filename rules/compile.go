@@ -225,12 +225,12 @@ func (c *compiler) mergeConditions(a, b *ClearOrUnless, u *UnlessSyntax) *ClearO
 		return b
 	}
 	if !a.From.Equal(b.From) {
-		c.addError(u.Keys.Pos, "add-unless", fmt.Sprintf("rule %s already has an `unless` with another `from`: %s", c.Alert, a.From),
+		c.addError(u.Keys.Pos, "add-unless", fmt.Sprintf("`from` differs from the `from` in the `unless` that rule %s already has: %s", c.Alert, a.From),
 			"use the same `from`, or copy the rule")
 		return a
 	}
 	if !equalSets(a.Same, b.Same) {
-		c.addError(u.Keys.Pos, "add-unless", fmt.Sprintf("rule %s already has an `unless` with another `same`", c.Alert),
+		c.addError(u.Keys.Pos, "add-unless", fmt.Sprintf("`same` differs from the `same` in the `unless` that rule %s already has", c.Alert),
 			fmt.Sprintf("use same: %s, or copy the rule", flowList(a.Same)))
 		return a
 	}

@@ -308,9 +308,9 @@ type Input struct {
 	Labels   map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Stream labels of this line, which override the labels of the test; \"\" removes a label. With source: the labels of a stream that this source reads. With do: gone: the labels of the deleted pod. With cause: the labels of the alert of the cause."`
 	Repeat   int               `yaml:"repeat" bounds:"1,100000" jsonschema:"minimum=1" jsonschema_description:"How many times the line arrives. Default 1."` // at least 1
 	Every    time.Duration     `yaml:"every" bounds:"0s,1y" jsonschema_description:"Time between repetitions."`
-	Source   string            `yaml:"source" bounds:"0,4096" jsonschema:"enum=lost,enum=back" jsonschema_description:"The source that reads the stream with these labels is lost, or is back; without labels, every source. While it is lost, decisions from the absence of its lines are on hold."`
+	Source   string            `yaml:"source" bounds:"0,4096" jsonschema:"enum=lost,enum=back" jsonschema_description:"With lost, the source that reads the stream with these labels goes down. With back, it is up again. Without labels, all sources do. While a source is down, decisions from the absence of its lines are on hold."`
 	Do       string            `yaml:"do" bounds:"0,4096" jsonschema:"enum=restart,enum=gone" jsonschema_description:"With restart, crowsnest restarts with its saved state. With gone, the pod that the labels namespace and pod name was deleted."`
-	Cause    string            `yaml:"cause" bounds:"0,4096" jsonschema_description:"Name of a rule in symptom_of, whose alert fires from at on. If its failure began earlier, ts is that time. labels are the labels of the alert."`
+	Cause    string            `yaml:"cause" bounds:"0,4096" jsonschema_description:"Name of a rule in symptom_of, whose alert fires from at on. If the failure of the cause began earlier, ts is that time. labels are the labels of the alert."`
 	Until    time.Duration     `yaml:"until" bounds:"0s,1y" jsonschema_description:"The time at which the alert of cause ends. Default: it does not end."`
 	HasTS    bool              `yaml:"-" json:"-"` // whether the test states ts
 	HasUntil bool              `yaml:"-" json:"-"` // whether the test states until

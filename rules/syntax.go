@@ -23,8 +23,8 @@ type PackHeader struct {
 	Name     string `yaml:"name" bounds:"0,4096" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Name of the pack, for overrides (pack:NAME) and metrics."`
 	Version  string `yaml:"version" bounds:"0,4096" jsonschema_description:"Version of the pack, shown with its rules. It is not compared."`
 	Requires string `yaml:"requires" bounds:"0,4096" jsonschema_description:"Versions of crowsnest that can run the pack, such as \">=0.1\". Other versions refuse the pack."`
-	Rules    int    `yaml:"rules" bounds:"0,5000" jsonschema:"minimum=1" jsonschema_description:"Number of rules in the file. A file with another number, which is probably truncated, is refused."`
-	Tests    int    `yaml:"tests" bounds:"0,1000000" jsonschema:"minimum=1" jsonschema_description:"Number of inline tests of all rules. A file with another number is refused."`
+	Rules    int    `yaml:"rules" bounds:"0,5000" jsonschema:"minimum=1" jsonschema_description:"Number of rules in the file. If the file has another number of rules, it is refused, because it is probably truncated."`
+	Tests    int    `yaml:"tests" bounds:"0,1000000" jsonschema:"minimum=1" jsonschema_description:"Number of inline tests of all rules. If the file has another number of tests, it is refused."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
@@ -34,7 +34,7 @@ type DefaultsSyntax struct {
 	Severity Severity          `yaml:"severity" bounds:"0,4096" jsonschema:"enum=critical,enum=warning,enum=info,enum=none" jsonschema_description:"Severity of rules that state none."`
 	Labels   map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Labels that are added to each rule. The rule's own labels take precedence."`
 	Origin   Origin            `yaml:"origin" bounds:"0,4096" jsonschema:"enum=infrastructure,enum=any" jsonschema_description:"Origin of rules that state none."`
-	Verified VerifiedList      `yaml:"verified" bounds:"0,20" jsonschema_description:"For rules without verified: the versions of the component whose source has their texts."`
+	Verified VerifiedList      `yaml:"verified" bounds:"0,20" jsonschema_description:"Value of verified in rules that do not state it: the versions of a component whose source code contains their texts."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
@@ -47,14 +47,14 @@ type RuleSyntax struct {
 	Origin Origin `yaml:"origin" bounds:"0,4096" jsonschema:"enum=infrastructure,enum=any" jsonschema_description:"Whose lines the rule trusts. With infrastructure: only streams of the namespaces in the setting rules.infrastructure_namespaces, and streams without a namespace. With any: every stream that from selects, so anybody who can run a pod can raise the alert. Default any."`
 
 	Match    *MatcherSyntax `yaml:"match" jsonschema_description:"The lines that trigger the rule: a text that they contain, or a matcher. A rule has either match or sequence."`
-	Sequence []StepSyntax   `yaml:"sequence" bounds:"0,32" jsonschema_description:"Matchers of lines that must follow each other in this order. The last line must come less than within after the first one. A rule has either match or sequence."`
+	Sequence []StepSyntax   `yaml:"sequence" bounds:"0,32" jsonschema_description:"Matchers of lines that must follow each other in this order. The time from the first line to the last line must be shorter than within. A rule has either match or sequence."`
 	Count    int            `yaml:"count" bounds:"1,10000" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"Number of lines with the same key that triggers the rule, or, with distinct, number of different values (at most 256). A count above 1 needs within. Default 1."`
 	Within   time.Duration  `yaml:"within" bounds:"1ms,1y" jsonschema_description:"Sliding time window of count, or the longest time from the first line of a sequence to its last line."`
 	Distinct string         `yaml:"distinct" bounds:"0,4096" jsonschema_description:"Name whose different values are counted instead of lines, such as pod. It needs a count of 2 or more. With second, minute, hour or day, the rule counts the seconds, minutes, hours or days (in UTC) in which lines matched."`
 	By       []string       `yaml:"by" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"The key: names of captures, stream labels or fields, looked up in this order. Lines with the same values belong to the same failure. The names become labels of the alert. Default: one key for all lines."`
 
 	Clear         *ClearSyntax  `yaml:"clear" jsonschema_description:"The line that ends the failure: it drops a pending alert, and resolves a firing alert at the time of the line. Without clear, the alert resolves when no line has matched for keep_firing_for."`
-	Unless        *UnlessSyntax `yaml:"unless" jsonschema_description:"A line that prevents the alert, such as the announcement of maintenance. It may come up to within before the trigger, or later until the alert fires."`
+	Unless        *UnlessSyntax `yaml:"unless" jsonschema_description:"A line that prevents the alert, such as the announcement of maintenance. The line may come up to within before the trigger, or after the trigger until the alert fires."`
 	For           time.Duration `yaml:"for" bounds:"0s,1y" jsonschema_description:"How long the failure must last before the alert fires. With clear: the time without a clear line. Without clear: the time for which lines continue to match, with gaps shorter than keep_firing_for. Default 0: the alert fires immediately."`
 	Silent        time.Duration `yaml:"silent" bounds:"1ms,1y" jsonschema_description:"The alert fires when lines of a key, such as those of a heartbeat or a backup, have stopped for this time. It resolves with the next line. A key that was never seen raises no alert. Cannot be combined with sequence, count, within, distinct, for, clear and keep_firing_for."`
 	KeepFiringFor time.Duration `yaml:"keep_firing_for" bounds:"0s,1y" jsonschema_description:"For rules without clear: the time without matching lines after which the alert resolves. Default 15m."`
@@ -68,7 +68,7 @@ type RuleSyntax struct {
 	Labels      map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Further labels of the alert, for routing. Their templates may use only $labels, with names in by."`
 	Annotations map[string]string `yaml:"annotations" bounds:"0,64,16384" jsonschema_description:"Annotations of the alert, which are templates. summary says in one sentence what is broken, and description says more."`
 	Remediation RemediationSyntax `yaml:"remediation" jsonschema_description:"What the person on call should do. Sent as annotations."`
-	Verified    VerifiedList      `yaml:"verified" bounds:"0,20" jsonschema_description:"The versions of a component whose source has the rule's texts, or a list if several components write them. With none, nobody could verify the rule, and the default of the pack does not apply."`
+	Verified    VerifiedList      `yaml:"verified" bounds:"0,20" jsonschema_description:"The versions of a component whose source code contains the rule's texts, or a list if several components write the texts. With none, nobody could verify the rule, and the default of the pack does not apply."`
 	Tests       []TestSyntax      `yaml:"tests" bounds:"0,1000" strict:"anchors" jsonschema_description:"Inline tests, which crowsnest test rules runs, and the daemon whenever it loads the pack. YAML anchors and aliases are allowed here."`
 	Enabled     Mode              `yaml:"enabled" bounds:"0,4096" jsonschema_description:"true, false, or silent. A silent rule is counted and shown but raises no alert. Default true."`
 
@@ -79,7 +79,7 @@ type RuleSyntax struct {
 type Parts struct {
 	Contains strictyaml.Strings `yaml:"contains" bounds:"0,256,16384" jsonschema_description:"Text that the line contains, compared byte by byte, or a list of texts. The line must contain all of them."`
 	Regex    string             `yaml:"regex" bounds:"0,16384" jsonschema_description:"RE2 expression that may match anywhere in the line. A named group, (?P<name>...), captures a value for by, distinct and templates."`
-	Field    map[string]string  `yaml:"field" bounds:"0,64,16384" jsonschema_description:"Conditions on fields of the line, by name, the same for klog, JSON, logfmt and lines of zap's console encoder. A condition is a value, or \"~\" and an anchored RE2 expression whose named groups capture values. msg is the quoted message of klog, a dotted name is a nested field, and an object {namespace, name} has the value namespace/name. An absent field satisfies no condition."`
+	Field    map[string]string  `yaml:"field" bounds:"0,64,16384" jsonschema_description:"Maps names of fields to conditions, alike for klog, JSON, logfmt and lines of zap's console encoder. A condition is a value, or \"~\" and an anchored RE2 expression whose named groups capture values. msg is the quoted message of klog, a dotted name is a nested field, and an object {namespace, name} has the value namespace/name. An absent field satisfies no condition."`
 	In       In                 `yaml:"in" bounds:"0,4096" jsonschema:"enum=message,enum=error,enum=anywhere" jsonschema_description:"Where contains and regex search: in the message, in the error (the field err, error or cause, on one line), or anywhere, including other fields, quoted strings and values of several lines, which may repeat text of another program. Default: message and error, but only the message inside clear and unless."`
 	Any      []MatcherSyntax    `yaml:"any" bounds:"0,1000" jsonschema:"minItems=1" jsonschema_description:"List of matchers, at least one of which must match. The first one that matches captures the values."`
 	Not      *MatcherSyntax     `yaml:"not" jsonschema_description:"Matcher that must not match. A matcher with not alone is refused, because it would match nearly every line."`
@@ -112,7 +112,7 @@ type UnlessSyntax struct {
 	From   string `yaml:"from" bounds:"0,16384" jsonschema_description:"Selector of the streams whose lines mute the failure, such as those of another source. Default: the rule's from."`
 	Parts  `yaml:",inline"`
 	Same   []string        `yaml:"same" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"The names of the key (by) whose values a muting line must share with the alert, if muting lines do not contain all names. Default: all names of the key."`
-	Within time.Duration   `yaml:"within" bounds:"1ms,1y" jsonschema:"required" jsonschema_description:"How long before the trigger a muting line still prevents the alert."`
+	Within time.Duration   `yaml:"within" bounds:"1ms,1y" jsonschema:"required" jsonschema_description:"A muting line prevents the alert if it comes at most this long before the trigger."`
 	Keys   strictyaml.Keys `yaml:"-" json:"-"`
 }
 
@@ -120,7 +120,7 @@ type UnlessSyntax struct {
 type CauseSyntax struct {
 	Alert string          `yaml:"alert" bounds:"0,4096" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Name of the rule that reports the cause."`
 	Same  []string        `yaml:"same" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"Labels that both alerts must have, with equal values. With [], any alert of that rule in the same cluster is a cause. Default: the names that are in the keys (by) of both rules."`
-	Lag   time.Duration   `yaml:"lag" bounds:"0s,24h" jsonschema_description:"How long after the failure of this rule the cause may begin, for a cause that is detected later. Default 0."`
+	Lag   time.Duration   `yaml:"lag" bounds:"0s,24h" jsonschema_description:"For a cause that is detected later than its symptom: the longest time from the start of the symptom to the start of the cause. Default 0."`
 	Keys  strictyaml.Keys `yaml:"-" json:"-"`
 }
 

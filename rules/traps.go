@@ -82,9 +82,9 @@ func (c *report) checkDialect(pattern string, pos strictyaml.Pos, name string) {
 	if loc := openClass.FindStringIndex(pattern); loc != nil {
 		from := loc[0] + strings.Index(pattern[loc[0]:loc[1]], "[:")
 		class := pattern[from:loc[1]]
-		c.addWarning(pos.Within(pattern, from), "other-syntax", fmt.Sprintf("the regex of %s has %s, which is one of these letters", name, class), "write ["+class+"]")
+		c.addWarning(pos.Within(pattern, from), "other-syntax", fmt.Sprintf("the regex of %s has %s, which RE2 reads as any one of the characters between its brackets", name, class), "write ["+class+"]")
 	}
 	if f := slashed.FindStringSubmatch(pattern); f != nil {
-		c.addWarning(pos, "other-syntax", fmt.Sprintf("the regex of %s has slashes and flags around it, which belong to it", name), "write "+strictyaml.Quote("(?"+strings.NewReplacer("g", "", "u", "", "x", "").Replace(f[2])+")"+f[1]))
+		c.addWarning(pos, "other-syntax", fmt.Sprintf("the regex of %s has slashes and flags around it, which RE2 reads as text", name), "write "+strictyaml.Quote("(?"+strings.NewReplacer("g", "", "u", "", "x", "").Replace(f[2])+")"+f[1]))
 	}
 }

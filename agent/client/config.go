@@ -17,8 +17,8 @@ const defaultTimeout = 10 * time.Second
 
 // Config sets the addresses of the aggregator and the node of this agent.
 type Config struct {
-	// URL is the base address of the aggregator's agents source. If the name has several
-	// addresses, as that of a headless Service may, all of them are tried.
+	// URL is the base address of the aggregator's agents source. All addresses of its host name are tried, for
+	// example those of a headless Service.
 	URL string `yaml:"url" bounds:"0,4096"`
 	// URLs are the base addresses of an aggregator and its standby. They replace URL.
 	URLs []string `yaml:"urls" bounds:"0,16,4096"`
@@ -29,8 +29,8 @@ type Config struct {
 	HTTP httpconfig.Config `yaml:"http_config"`
 	// Timeout is the time limit of one request. Default 10s.
 	Timeout time.Duration `yaml:"timeout" bounds:"0|100ms,1m"`
-	// FinalGoodbye is set if this node does not come back after a stop, so the aggregator need
-	// not wait for it. Set it only on machines that are removed when they stop.
+	// FinalGoodbye states that this node does not come back after a stop, so the aggregator need not wait for the
+	// node. Set it only on machines that are removed when they stop.
 	FinalGoodbye bool `yaml:"final_goodbye"`
 }
 

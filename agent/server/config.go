@@ -36,17 +36,18 @@ type Config struct {
 	// or a DNS name. WebConfigFile must require and verify client certificates.
 	CertificateName bool `yaml:"certificate_name"`
 	// AdminTokenFile holds the token with which an operator may make the aggregator forget a node. It is read again
-	// when it changes. If it is not set and TokenReview is, the API server decides who may do so (see docs/agents.md).
+	// when it changes. If only TokenReview is set, the API server decides who may do so (see docs/agents.md).
 	AdminTokenFile string `yaml:"admin_token_file" bounds:"0,4096"`
 	// MaxAgents is the largest number of known nodes. Default 500.
 	MaxAgents int `yaml:"max_agents" bounds:"0,10000"`
-	// SilentAfter is the time without messages after which another agent may take the name of an agent. Default 15s.
+	// SilentAfter is the time without messages from an agent after which another agent may take the agent's name.
+	// Default 15s.
 	SilentAfter time.Duration `yaml:"silent_after" bounds:"0|5s,1h"`
 	// ForgetAfter is the time for which the aggregator waits for an unreachable node. During
 	// this time, decisions that need the node's logs are on hold. Default 1h.
 	ForgetAfter time.Duration `yaml:"forget_after" bounds:"0|5s,30d"`
-	// Lateness is subtracted from the time up to which an agent has read, so that a late line
-	// still counts before a decision. Default 10s.
+	// Lateness is how much longer decisions wait for the lines of an agent, so that a late line still counts. Default
+	// 10s.
 	Lateness time.Duration `yaml:"lateness" bounds:"0|1s,1h"`
 
 	// Nodes configures a watch that detects that a node has left the cluster. Without it, a

@@ -18,7 +18,7 @@ const unsureAfter = 30 * time.Second
 // deleted, or that announced its shutdown on a cordoned Node. It still waits for a Node that is only unreachable, and
 // for every node while the API server cannot be reached. It needs list and watch of nodes.
 type Nodes struct {
-	// Kubeconfig is the path of a file. The default is the service account of the pod that this program runs in.
+	// Kubeconfig is the path of a kubeconfig file. Default: the service account of this program's pod.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 }
 

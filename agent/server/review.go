@@ -47,8 +47,8 @@ type TokenReview struct {
 	ServiceAccount string `yaml:"service_account" bounds:"0,4096" strict:"required"`
 	// Audience is the audience of the tokens. Default crowsnest.
 	Audience string `yaml:"audience" bounds:"0,4096"`
-	// Kubeconfig is the path of a file. The default is the service account of the pod that this program runs in. The
-	// account needs the right to create tokenreviews, and for operators subjectaccessreviews.
+	// Kubeconfig is the path of a kubeconfig file. Default: the service account of this program's pod. The account
+	// needs the right to create tokenreviews, and for operators subjectaccessreviews.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 }
 

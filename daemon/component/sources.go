@@ -160,7 +160,7 @@ func otherSources() []Kind {
 			return []sources.Source{otlp.New(c)}
 		}),
 		sourceKind(Kind{
-			Key: "agents", Help: "Hits that agents find on the nodes: this process is their aggregator.", Single: true, Filtered: true,
+			Key: "agents", Help: "Hits that agents find on the nodes. This process is their aggregator.", Single: true, Filtered: true,
 			Losses: explainLosses("agent_gap"),
 		}, func(*server.Config) []Labels {
 			return []Labels{{Free: podLabels("node_name", "node", "job", "unit", "identifier", "transport")}}

@@ -45,7 +45,7 @@ type Config struct {
 
 // Global holds settings for all sources and sinks.
 type Global struct {
-	// ExternalLabels are added to every alert as part of its identity.
+	// ExternalLabels are labels that are added to every alert and are part of the alert's identity.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
 	// Identity names stream labels that belong to the key of every rule. Lines of streams
 	// that differ in one of these labels, such as two clusters, never count, clear or mute
@@ -88,18 +88,18 @@ type RulesConfig struct {
 	Paths []string `yaml:"paths" bounds:"0,1000,4096"`
 	// Overrides are files or folders of overrides, which are applied in the order of the list.
 	Overrides []string `yaml:"overrides" bounds:"0,1000,4096"`
-	// Scope is "node" if this process reads the logs of a single node and has no upstream.
-	// Then only rules whose lines are all on one node are active. Default cluster.
+	// Scope is "node" if this process reads the logs of a single node and has no upstream. Then only rules that need
+	// lines of a single node are active. Default cluster.
 	Scope rules.Scope `yaml:"scope" bounds:"0,4096" jsonschema:"enum=node,enum=cluster"`
-	// InfrastructureNamespaces are the namespaces whose lines rules with `origin: infrastructure` trust. "+x" adds a
-	// name or glob to the built-in list, "-x" removes one from the list, and a plain name replaces the list. ["*"]
-	// trusts every namespace.
+	// InfrastructureNamespaces are the namespaces that rules with `origin: infrastructure` trust. "+x" adds a name or
+	// glob to the built-in list, "-x" removes one from the list, and a plain name replaces the list. ["*"] trusts
+	// every namespace.
 	InfrastructureNamespaces []string `yaml:"infrastructure_namespaces" bounds:"0,1000,4096"`
 	// AlertUnverified raises the alert CrowsnestRulesUnverified for each running release
 	// of a component whose rules were not verified for that release.
 	AlertUnverified bool `yaml:"alert_unverified"`
-	// ConfigMaps enables packs of namespaces, which are objects with a label, in any namespace. Their rules read only
-	// the streams of that namespace (see docs/packs.md). An agent gets them from its aggregator.
+	// ConfigMaps enables packs of namespaces, which are objects with a certain label. The rules of such a pack read
+	// only streams of its namespace (see docs/packs.md). An agent gets these packs from its aggregator.
 	ConfigMaps *configmaps.Settings `yaml:"config_maps"`
 	// AllowEmpty allows a daemon without rules.
 	AllowEmpty bool `yaml:"allow_empty"`

@@ -13,12 +13,11 @@ type Settings struct {
 	// Selector is the label selector of the ConfigMaps with rule packs, in all namespaces, such
 	// as "crowsnest.io/rules=true".
 	Selector string `yaml:"selector" bounds:"0,4096"`
-	// Kubeconfig is the path of a file. The default is the service account of the pod that this
-	// program runs in.
+	// Kubeconfig is the path of a kubeconfig file. Default: the service account of this program's pod.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 
-	// Cluster is the cluster of the ConfigMaps. A pack reads only its streams, and streams without
-	// the label cluster. Default: cluster of global.external_labels.
+	// Cluster is the cluster of the ConfigMaps. A pack reads only streams of this cluster, and streams without the
+	// label cluster. Default: cluster of global.external_labels.
 	Cluster string `yaml:"cluster" bounds:"0,256"`
 
 	Keys strictyaml.Keys `yaml:"-"`

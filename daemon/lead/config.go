@@ -42,7 +42,7 @@ type Settings struct {
 	BearerTokenFile string `yaml:"bearer_token_file" bounds:"0,4096"`
 	// TokenReview requires a service account token from the standby.
 	TokenReview *TokenReview `yaml:"token_review"`
-	// HTTP configures the standby's requests. It has TLS, credentials and proxies, like http_config of Prometheus.
+	// HTTP configures TLS, credentials and proxies of the standby's requests.
 	HTTP httpconfig.Config `yaml:"http_config"`
 	// LeaseDuration is the time after the leader's last renewal of its lease after which the
 	// standby becomes the leader. A leader that cannot renew stops after two thirds of this
@@ -59,10 +59,10 @@ type Settings struct {
 type Lease struct {
 	// Name is the name of the Lease. Default crowsnest.
 	Name string `yaml:"name" bounds:"0,253"`
-	// Namespace is the namespace of the Lease. Default: the namespace of the pod of this program.
+	// Namespace is the namespace of the Lease. Default: the namespace of this program's pod.
 	Namespace string `yaml:"namespace" bounds:"0,253"`
-	// Kubeconfig is the path of a file. Default: the service account of the pod in which this
-	// program runs. The account needs get and update of the Lease, and create of leases.
+	// Kubeconfig is the path of a kubeconfig file. Default: the service account of this program's pod. The account
+	// needs get and update of the Lease, and create of leases.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 }
 
@@ -74,8 +74,8 @@ type TokenReview struct {
 	Audience string `yaml:"audience" bounds:"0,4096"`
 	// TokenFile holds the token that the standby presents, a projected token for Audience.
 	TokenFile string `yaml:"token_file" bounds:"0,4096"`
-	// Kubeconfig is the path of a file. Default: the service account of the pod in which this
-	// program runs. The account needs the right to create tokenreviews.
+	// Kubeconfig is the path of a kubeconfig file. Default: the service account of this program's pod. The account
+	// needs the right to create tokenreviews.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 }
 

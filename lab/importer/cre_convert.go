@@ -246,7 +246,7 @@ func (m *meaning) translateSequence() error {
 			m.rule.sequence = append(m.rule.sequence, t.pattern)
 		}
 		if n > maxSequence {
-			return fmt.Errorf("the sequence has more than %d lines, the longest that a rule can have; a count of one kind of lines may be up to 10000", maxSequence)
+			return fmt.Errorf("the sequence has more than %d lines, which is the maximum; only a single condition may have a larger count, up to 10000", maxSequence)
 		}
 	}
 	m.rule.within = m.cond.window

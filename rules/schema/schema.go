@@ -87,9 +87,9 @@ func schemaOf(t reflect.Type) *jsonschema.Schema {
 			Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: text,
 			Description: "Labels that the alert must have; \"\" means that it must not have the label. Other keys:",
 		}
-		s.Properties.Set("annotations", &jsonschema.Schema{Type: "object", AdditionalProperties: text, Description: "Annotations that it must have."})
-		s.Properties.Set("starts_at", setDescription(duration, "When it started, from the start of the test."))
-		s.Properties.Set("ends_at", setDescription(duration, "When it ended, from the start of the test."))
+		s.Properties.Set("annotations", &jsonschema.Schema{Type: "object", AdditionalProperties: text, Description: "Annotations that the alert must have."})
+		s.Properties.Set("starts_at", setDescription(duration, "When the alert started, from the start of the test."))
+		s.Properties.Set("ends_at", setDescription(duration, "When the alert ended, from the start of the test."))
 		s.Properties.Set("value", &jsonschema.Schema{Type: "integer", Description: "Number of lines."})
 		return s
 	}

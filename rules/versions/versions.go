@@ -36,7 +36,7 @@ type AffectedVersions struct {
 // an upper bound. "<1.36" also excludes the pre-releases of 1.36.
 type Verified struct {
 	Component string `yaml:"component" bounds:"1,4096" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Name of the component in the table rules/components/components.yaml."`
-	Versions  string `yaml:"versions" bounds:"1,4096" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Quoted: the versions whose source has the rule's texts, with an upper bound, such as \">=1.33 <1.36\"."`
+	Versions  string `yaml:"versions" bounds:"1,4096" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"The versions whose source code contains the rule's texts, quoted and with an upper bound, such as \">=1.33 <1.36\"."`
 }
 
 // Verdict states whether the running version is among the affected versions.

@@ -61,13 +61,13 @@ type Config struct {
 	// ResendDelay if that is longer. If crowsnest is down for longer, alerts resolve although their failures may last.
 	// An end that crowsnest detects is sent immediately.
 	EndsAfter time.Duration `yaml:"ends_after" bounds:"0|400ms,1d"`
-	// MinFiring is how long an Alertmanager must have had an alert as firing before its end is sent. Default 1m. It
-	// must be longer than the group_wait of the routes. Otherwise short alerts are never notified.
+	// MinFiring is how long an alert must have been firing in an Alertmanager before crowsnest sends the alert's end.
+	// Default 1m. It must be longer than the group_wait of the routes. Otherwise short alerts are never notified.
 	MinFiring *time.Duration `yaml:"min_firing" bounds:"0s,1h"`
 	// Inhibit lets Alertmanager notify only of the cause if a failure has symptoms. It requires the inhibit rules that
 	// `crowsnest export alertmanager` writes (see docs/receivers.md). Default false.
 	Inhibit bool `yaml:"inhibit"`
-	// ExternalLabels are added to every alert that lacks them. They are part of its identity.
+	// ExternalLabels are labels that are added to every alert that lacks them, and are part of the alert's identity.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
 	// ExternalURL is the address of crowsnest's own pages, to which alerts link. Without it, alerts have no link.
 	ExternalURL string `yaml:"external_url" bounds:"0,4096"`

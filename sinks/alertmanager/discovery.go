@@ -38,12 +38,11 @@ const (
 
 // DNSConfig finds Alertmanagers by DNS.
 type DNSConfig struct {
-	// Names are DNS names. Every address of a name is an Alertmanager of its own, and so is
-	// every target of an SRV record.
+	// Names are DNS names. Every address of a name, and every target of an SRV record, is a separate Alertmanager.
 	Names []string `yaml:"names" bounds:"1,16,253" strict:"required"`
 	// Type is the type of the records, which is SRV, A or AAAA. Default SRV.
 	Type string `yaml:"type" bounds:"0,4096" jsonschema:"enum=SRV,enum=A,enum=AAAA"`
-	// Port is the port of the Alertmanagers. A and AAAA records require it, and SRV records have their own.
+	// Port is the port of the Alertmanagers. A and AAAA records require it. SRV records contain a port.
 	Port int `yaml:"port" bounds:"0,65535"`
 	// RefreshInterval is the time between two lookups. Default 5s.
 	RefreshInterval time.Duration `yaml:"refresh_interval" bounds:"0|1s,1h"`

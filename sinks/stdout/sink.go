@@ -35,7 +35,7 @@ type Config struct {
 	Name string `yaml:"name" bounds:"0,4096"`
 	// Format is the format of an alert, json (the default) or text.
 	Format string `yaml:"format" bounds:"0,4096"`
-	// ExternalLabels are added to every alert that lacks them. They are part of its identity.
+	// ExternalLabels are labels that are added to every alert that lacks them, and are part of the alert's identity.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
 	// Color enables colours in the text format. The caller knows whether the writer is a terminal, and checks NO_COLOR.
 	Color bool `yaml:"-"`

@@ -37,7 +37,7 @@ type Config struct {
 	UpdateDelay time.Duration `yaml:"update_delay" bounds:"0|1s,1d"`
 	// SendResolved enables requests about ends. Default true.
 	SendResolved *bool `yaml:"send_resolved"`
-	// ExternalLabels are added to every alert that lacks them. They are part of its identity.
+	// ExternalLabels are labels that are added to every alert that lacks them, and are part of the alert's identity.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
 	// ExternalURL is the address of crowsnest's own pages, to which alerts link. Without it, alerts have no link.
 	ExternalURL string `yaml:"external_url" bounds:"0,4096"`

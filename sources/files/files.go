@@ -30,10 +30,10 @@ type Config struct {
 	sources.Common `yaml:",inline"`
 	// Paths are the files. A file belongs to the first path that names it.
 	Paths []Path `yaml:"paths" bounds:"0,1000"`
-	// LookBack is the maximum age of lines that are read without a saved position. Default 15m.
+	// LookBack is the maximum age of the lines that are read if there is no saved position. Default 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
-	// FromStart makes files without timestamps be read from their start if there is no saved
-	// state. By default they are read from their end.
+	// FromStart is whether files without timestamps are read from their start, and not from their end, if there is no
+	// saved state.
 	FromStart bool `yaml:"from_start"`
 	// Newest reads a log that exists at a first start from the start of its newest file.
 	// Commands set it, because their user named that file.

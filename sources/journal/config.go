@@ -40,9 +40,9 @@ type Config struct {
 	// Node is the value of the label node. Default is the environment variable NODE_NAME, or
 	// else the host name in each entry.
 	Node string `yaml:"node" bounds:"0,253"`
-	// LookBack is the maximum age of lines that are read without a saved position. Default 15m.
+	// LookBack is the maximum age of the lines that are read if there is no saved position. Default 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
-	// Labels are added to every stream, for example cluster.
+	// Labels are labels that are added to every stream, for example cluster.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 	// PollInterval is the interval between reads. Default 300ms.
 	PollInterval time.Duration `yaml:"poll_interval" bounds:"0|10ms,1y"`

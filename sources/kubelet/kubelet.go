@@ -33,9 +33,9 @@ type Config struct {
 	// Include and Exclude are globs of namespaces. An empty Include includes all. Exclude takes precedence.
 	Include []string `yaml:"include" bounds:"0,1000,4096"`
 	Exclude []string `yaml:"exclude" bounds:"0,1000,4096"`
-	// LookBack is the maximum age of lines that are read without a saved position. Default 15m.
+	// LookBack is the maximum age of the lines that are read if there is no saved position. Default 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
-	// Labels are added to every stream, for example cluster.
+	// Labels are labels that are added to every stream, for example cluster.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 	// MaxOpenFiles is the largest number of idle files that are kept open. Default 1024.
 	MaxOpenFiles int `yaml:"max_open_files" bounds:"0,1000000"`

@@ -17,7 +17,7 @@ import (
 type Config struct {
 	sources.Common `yaml:",inline"`
 	sources.OwnPod `yaml:",inline"`
-	// Kubeconfig is the path of a file. The default is the service account of the pod that this program runs in.
+	// Kubeconfig is the path of a kubeconfig file. Default: the service account of this program's pod.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 	// Namespaces are the namespaces to read one by one, which requires a Role in each of them.
 	// If empty, the source reads all namespaces at once, which requires a ClusterRole.
@@ -29,12 +29,12 @@ type Config struct {
 	// Include and Exclude are globs of namespaces. An empty Include includes all. Exclude takes precedence.
 	Include []string `yaml:"include" bounds:"0,1000,4096"`
 	Exclude []string `yaml:"exclude" bounds:"0,1000,4096"`
-	// LookBack is the maximum age of lines that are read without a saved position. Default 15m.
+	// LookBack is the maximum age of the lines that are read if there is no saved position. Default 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
 	// MaxStreams is the largest number of logs that are followed at the same time. Further logs
 	// are not read, which the source reports. Default 200.
 	MaxStreams int `yaml:"max_streams" bounds:"0,1000000"`
-	// Labels are added to every stream, for example cluster.
+	// Labels are labels that are added to every stream, for example cluster.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 
 	// Transport replaces the network in tests.

@@ -14,20 +14,20 @@ import (
 // Config selects the objects whose state becomes lines.
 type Config struct {
 	sources.Common `yaml:",inline"`
-	// Kubeconfig is the path of a file. The default is the service account of the pod that this program runs in.
+	// Kubeconfig is the path of a kubeconfig file. Default: the service account of this program's pod.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
-	// Kinds are the kinds to read, such as nodes or machines.cluster.x-k8s.io. Their names are
-	// those of `kubectl api-resources -o name`. Default: the kinds in docs/objects.md.
+	// Kinds are the kinds to read, such as nodes or machines.cluster.x-k8s.io. `kubectl api-resources -o name` lists
+	// the names. Default: the kinds in docs/objects.md.
 	Kinds []string `yaml:"kinds" bounds:"0,100,4096"`
 	// Machines enables the comparison of Nodes with the Machines of Cluster API. Kinds must
 	// contain nodes and machines.cluster.x-k8s.io.
 	Machines *Machines `yaml:"machines"`
 	// Interval is the time after which the lines of a state are repeated. Default 1m.
 	Interval time.Duration `yaml:"interval" bounds:"0|10s,1h"`
-	// MaxObjects is the largest number of objects that are remembered, at about 1 KiB each. The
-	// namespaces share it. Default 50000.
+	// MaxObjects is the largest number of objects that are remembered, with about 1 KiB each. The namespaces share
+	// this number. Default 50000.
 	MaxObjects int `yaml:"max_objects" bounds:"0,1000000"`
-	// Labels are added to every stream, for example cluster.
+	// Labels are labels that are added to every stream, for example cluster.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 	// Transport replaces the network in tests.
 	Transport http.RoundTripper `yaml:"-"`

@@ -48,8 +48,8 @@ type Config struct {
 	// MaxSenders is the largest number of known senders. A sender is a node, or all resources
 	// that name no node. Default 500.
 	MaxSenders int `yaml:"max_senders" bounds:"0,10000"`
-	// Lateness is the longest time after which a sender may deliver a record that is older than one that it has
-	// delivered. It must be longer than max_interval of the collector's retry_on_failure. Default 1m.
+	// Lateness is the time after the delivery of a record during which its sender may still deliver an older record.
+	// It must be longer than max_interval of the collector's retry_on_failure. Default 1m.
 	Lateness time.Duration `yaml:"lateness" bounds:"0|1s,1h"`
 	// ForgetAfter is the time for which decisions wait for a sender that sends nothing. Default 1h.
 	ForgetAfter time.Duration `yaml:"forget_after" bounds:"0|5s,30d"`

@@ -68,7 +68,7 @@ func decode(get func(path string) ([]byte, error), path string, into any) error 
 		return err
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("the daemon's answer for %s is not understood: %w", path, err)
+		return fmt.Errorf("cannot decode the daemon's response for %s: %w", path, err)
 	}
 	return nil
 }

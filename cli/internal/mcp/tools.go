@@ -154,7 +154,7 @@ func (s *Server) scanLines(ctx context.Context, in scanIn) (*scanOut, error) {
 	case in.Lines == "":
 		return nil, errors.New("scan needs lines")
 	case len(in.Lines) > maxLines:
-		return nil, fmt.Errorf("lines has %d bytes, at most %d are allowed; give fewer lines, or run crowsnest scan", len(in.Lines), maxLines)
+		return nil, fmt.Errorf("the argument lines has %d bytes, but at most %d are allowed; pass fewer lines, or run crowsnest scan", len(in.Lines), maxLines)
 	}
 	now := s.cfg.Now()
 	found, err := s.cfg.Scan(ctx, in.Lines, in.Labels)

@@ -256,7 +256,7 @@ func WriteStatus(w io.Writer, data []byte, _ ListStyle) error {
 		Flags  map[string]string `json:"flags"`
 	}
 	if err := json.Unmarshal(data, &in); err != nil {
-		return fmt.Errorf("the daemon's answer for status is not understood: %w", err)
+		return fmt.Errorf("cannot decode the daemon's response about its status: %w", err)
 	}
 	info := in.Info
 	saved := formatTime(info.Saved)

@@ -87,22 +87,24 @@ type Config struct {
 	// {kubernetes.pod_namespace=~".+"}. Anyone who can push to the server can choose the labels of a stream.
 	Selector string `yaml:"selector" bounds:"0,4096" strict:"required"`
 	// Labels renames labels of streams and fields of entries, such as structured metadata. It maps the name in the
-	// server to the name in rules, for example {k8s_namespace_name: namespace}. Renamed labels take precedence.
+	// server to the name in rules, for example {k8s_namespace_name: namespace}. Renamed labels replace labels of the
+	// same name.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
-	// IgnoreLabels are labels that do not identify a stream, in addition to those that always differ between sources.
+	// IgnoreLabels are further labels that do not identify a stream, besides the labels that always differ between
+	// sources.
 	IgnoreLabels []string `yaml:"ignore_labels" bounds:"0,1000,4096"`
-	// LookBack is the maximum age of lines that are read without a saved position. Default 15m.
+	// LookBack is the maximum age of the lines that are read if there is no saved position. Default 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1d"`
-	// Lateness is the longest delay with which an entry may become visible in the server and still
-	// count before a decision. Default 2m.
+	// Lateness is the time for which decisions from the absence of lines wait, because an entry may become visible in
+	// the server late. Default 2m.
 	Lateness time.Duration `yaml:"lateness" bounds:"0|1s,1h"`
-	// FastInterval is the interval of the queries for new entries, and FastOverlap is how far
-	// such a query reaches back. Default 15s and 10s.
+	// FastInterval is the time between queries for new entries, and FastOverlap is how far back each of these queries
+	// reaches. Default 15s and 10s.
 	FastInterval time.Duration `yaml:"fast_interval" bounds:"0|100ms,20s"`
 	FastOverlap  time.Duration `yaml:"fast_overlap" bounds:"0|1s,10m"`
-	// SlowInterval is the interval of the queries for late entries, and SlowOverlap is how far such a query reaches
-	// back. Default 5m and 1h. Loki accepts entries that are late by up to half of its max_chunk_age, which is 1h by
-	// default. VictoriaLogs accepts entries of its whole retention.
+	// SlowInterval is the time between queries for late entries, and SlowOverlap is how far back each of these
+	// queries reaches. Default 5m and 1h. Loki accepts entries that are late by up to half of its max_chunk_age,
+	// which is 1h by default. VictoriaLogs accepts entries of its whole retention.
 	SlowInterval time.Duration `yaml:"slow_interval" bounds:"0|1s,1h"`
 	SlowOverlap  time.Duration `yaml:"slow_overlap" bounds:"0|1s,1d"`
 	// Limit is the largest number of entries per response. Default 5000, which is the default of
