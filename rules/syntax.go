@@ -23,8 +23,8 @@ type PackHeader struct {
 	Name     string `yaml:"name" bounds:"0,4096" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Name of the pack, for overrides (pack:NAME) and metrics."`
 	Version  string `yaml:"version" bounds:"0,4096" jsonschema_description:"Version of the pack, shown with its rules. It is not compared."`
 	Requires string `yaml:"requires" bounds:"0,4096" jsonschema_description:"Versions of crowsnest that can run the pack, such as \">=0.1\". Other versions refuse the pack."`
-	Rules    int    `yaml:"rules" bounds:"0,5000" jsonschema:"minimum=1" jsonschema_description:"Number of rules in the file. If the file has another number of rules, it is refused, because it is probably truncated."`
-	Tests    int    `yaml:"tests" bounds:"0,1000000" jsonschema:"minimum=1" jsonschema_description:"Number of inline tests of all rules. If the file has another number of tests, it is refused."`
+	Rules    int    `yaml:"rules" bounds:"0,5000" jsonschema:"minimum=1" jsonschema_description:"Number of rules in the file. A file with more or fewer rules is refused, because it is probably truncated."`
+	Tests    int    `yaml:"tests" bounds:"0,1000000" jsonschema:"minimum=1" jsonschema_description:"Number of inline tests of all rules. A file with more or fewer tests is refused."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
@@ -68,7 +68,7 @@ type RuleSyntax struct {
 	Labels      map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Further labels of the alert, for routing. Their templates may use only $labels, with names in by."`
 	Annotations map[string]string `yaml:"annotations" bounds:"0,64,16384" jsonschema_description:"Annotations of the alert, which are templates. summary says in one sentence what is broken, and description says more."`
 	Remediation RemediationSyntax `yaml:"remediation" jsonschema_description:"What the person on call should do. Sent as annotations."`
-	Verified    VerifiedList      `yaml:"verified" bounds:"0,20" jsonschema_description:"The versions of a component whose source code contains the rule's texts, or a list if several components write the texts. With none, nobody could verify the rule, and the default of the pack does not apply."`
+	Verified    VerifiedList      `yaml:"verified" bounds:"0,20" jsonschema_description:"The versions of a component whose source code contains the rule's texts, or a list for several components. With none, nobody could verify the rule, and the default of the pack does not apply."`
 	Tests       []TestSyntax      `yaml:"tests" bounds:"0,1000" strict:"anchors" jsonschema_description:"Inline tests, which crowsnest test rules runs, and the daemon whenever it loads the pack. YAML anchors and aliases are allowed here."`
 	Enabled     Mode              `yaml:"enabled" bounds:"0,4096" jsonschema_description:"true, false, or silent. A silent rule is counted and shown but raises no alert. Default true."`
 
@@ -120,7 +120,7 @@ type UnlessSyntax struct {
 type CauseSyntax struct {
 	Alert string          `yaml:"alert" bounds:"0,4096" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Name of the rule that reports the cause."`
 	Same  []string        `yaml:"same" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"Labels that both alerts must have, with equal values. With [], any alert of that rule in the same cluster is a cause. Default: the names that are in the keys (by) of both rules."`
-	Lag   time.Duration   `yaml:"lag" bounds:"0s,24h" jsonschema_description:"For a cause that is detected later than its symptom: the longest time from the start of the symptom to the start of the cause. Default 0."`
+	Lag   time.Duration   `yaml:"lag" bounds:"0s,24h" jsonschema_description:"For a cause that is detected late: the longest time from the start of the symptom to the start of the cause. Default 0."`
 	Keys  strictyaml.Keys `yaml:"-" json:"-"`
 }
 

@@ -20,7 +20,7 @@ import (
 // agrees. A Node with annotations of Cluster API agrees if they name the Machine. A Node
 // without them agrees if both have the same provider ID, or if the Machine is in Namespace.
 type Machines struct {
-	// Namespace and Cluster identify this cluster's object of Cluster API, such as fleet-local and local on
+	// Namespace and Cluster identify the object that describes this cluster, such as fleet-local and local on
 	// Harvester. By default, the Machines of a cluster count if at least one of them is a node here.
 	Namespace string `yaml:"namespace" bounds:"0,4096"`
 	Cluster   string `yaml:"cluster" bounds:"0,4096"`
