@@ -12,7 +12,8 @@ import (
 // Complaint is a line that may report a problem, as its level and its first words show, and that no part of any rule
 // matches. Its text belongs to the Buffer.
 type Complaint struct {
-	// Line is the text without its envelope. If the complaint is a klog block or a panic, Line contains all its lines.
+	// Line is the text without its CRI or Docker envelope. If the complaint is a klog block or a panic, Line contains
+	// all its lines.
 	Line string
 	// Time is the event time. If Untimed is set, the line states no time, and Time is its time
 	// of arrival.
@@ -81,7 +82,7 @@ func (r *run) complains(text []byte) bool {
 }
 
 // IsComplaint reports whether a line may report a problem, as its level and its first words show. The line must have no
-// envelope. IsComplaint is safe for concurrent use.
+// CRI or Docker envelope. IsComplaint is safe for concurrent use.
 func IsComplaint(line string) bool {
 	text := []byte(line)
 	switch levelVerdict(text) {

@@ -60,8 +60,7 @@ type Hit struct {
 	// ClockShift is Time minus the timestamp of the line. It is not zero if the clock that wrote the timestamp was set since
 	// then.
 	ClockShift time.Duration
-	// Line is the text without its envelope and without a trailing CR, truncated at
-	// MaxLine.
+	// Line is the text without its CRI or Docker envelope and without a trailing CR, truncated at MaxLine.
 	Line string
 	// LineNumber counts physical lines of the stream from 1. A logical line has the number of its first physical line.
 	LineNumber int64

@@ -5,8 +5,9 @@ import (
 	"crowsnest/matcher/internal/prefilter"
 )
 
-// sieve finds the parts of a selection that have to be tried on a line, because the line contains one of their required
-// texts. It is immutable. A finder may replace a sieve by one that finds the same parts with other texts.
+// sieve is a prefilter for rules. It finds the parts of a selection that have to be tried on a line, because the line
+// contains one of their required texts. It is immutable. A finder may replace a sieve by one that finds the same parts
+// with other texts.
 type sieve struct {
 	texts  []literals.Text
 	users  [][]int32 // for each text, the indexes of the parts for which it was chosen

@@ -15,7 +15,8 @@ import (
 const maxLineCost = 100 * time.Millisecond
 
 // lintCost reports an error for a rule that could stall the daemon, and a warning for a rule that must be tried on
-// every line. The warning depends on the size of the programs, because they cost time on ordinary lines too.
+// every line. The warning depends on the number of instructions of the expressions, because these instructions cost
+// time on ordinary lines too.
 func (l *linter) lintCost() {
 	var cost expr.Cost
 	total, worst, worstAt := 0, 0, l.at

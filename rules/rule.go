@@ -183,8 +183,8 @@ func (r *Rule) Resolves() string {
 	return "quiet"
 }
 
-// DistinctTime returns the unit of time, such as a minute, if `distinct` counts the different units, in UTC, in which
-// lines matched. It returns 0 if `distinct` is the name of a value.
+// DistinctTime returns the unit of time, such as a minute, if `distinct` counts the different units (in UTC) that
+// contain a matching line. It returns 0 if `distinct` is the name of a value.
 func (r *Rule) DistinctTime() time.Duration {
 	switch r.Distinct {
 	case "second":

@@ -63,10 +63,10 @@ type ComplaintReader struct {
 // maxComplaint bounds the part of a line that is read, in bytes.
 const maxComplaint = 16 << 10
 
-// Read reads a line, or a record of several lines, without its envelope, and describes the
-// error that it reports. ok is false if the line reports no error or continues an earlier
-// line. Read examines the original line, but takes all texts from the redacted line. If the
-// level of a line is harmless, the line counts only if an object fails or waits.
+// Read reads a line or a record of several lines, which must have no CRI or Docker envelope, and
+// describes the error that it reports. ok is false if the line reports no error or continues an
+// earlier line. Read examines the original line, but takes all texts from the redacted line. If
+// the level of a line is harmless, the line counts only if an object fails or waits.
 func (r *ComplaintReader) Read(line string, red *redact.Redactor) (c Complaint, ok bool) {
 	c, ok = r.judge(line)
 	if !ok || c.Level == levelDebug || c.Level < levelWarning && !c.Waits && c.Words < int(ordinary) || r.judgeEnd(&c) {

@@ -49,9 +49,8 @@ func (p *Proposal) longestText() string {
 // minText is the shortest length of a text that a rule searches for, in bytes.
 const minText = 8
 
-// Propose returns rules for a line, the most specific rule first. Each of them matches the
-// line. It returns nil if the line contains no fixed text to search for. The line must be
-// without its envelope.
+// Propose returns rules for a line, the most specific rule first. Each of them matches the line. It returns nil if the
+// line contains no fixed text to search for. The line must have no CRI or Docker envelope.
 func Propose(line string) []Proposal { return propose(line, "") }
 
 // ProposeFor returns rules for the example of a pattern, see Propose. It does not use texts

@@ -35,8 +35,8 @@ type Pattern struct {
 	// reasons for it.
 	Score   float64  `json:"score,omitempty"`
 	Reasons []string `json:"why,omitempty"`
-	// Example is the first line of the pattern, without its envelope. Input, LineNumber and
-	// Labels say where it was found.
+	// Example is the first line of the pattern, without its CRI or Docker envelope. Input, LineNumber and Labels say
+	// where it was found.
 	Example    redact.Text    `json:"example"`
 	Input      string         `json:"input"`
 	LineNumber int64          `json:"line_number"`

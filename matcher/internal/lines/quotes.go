@@ -43,7 +43,8 @@ type Quotes struct {
 	limit int
 }
 
-// Reset sets the line to read, which must have no envelope. The line must not change while its spans are used.
+// Reset sets the line to read, which must have no CRI or Docker envelope. The line must not change while its spans are
+// used.
 func (q *Quotes) Reset(line []byte) { q.line, q.spans, q.upTo = line, q.spans[:0], 0 }
 
 // Spans returns the spans that are not in the voice Message, in order. They are valid until the
