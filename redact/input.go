@@ -160,8 +160,15 @@ func (t *input) word(i int) span {
 // surrounding text, or at a separator before another key. Closing brackets and punctuation at its end are omitted.
 func (t *input) unquoted(i int) span {
 	s, end := t.s, i
-	for end < len(s) && !isSpace(s[end]) && !t.endsQuote(end) {
+	for end < len(s) {
 		c := s[end]
+		if plainBytes[c] {
+			end++
+			continue
+		}
+		if isSpace(c) || t.endsQuote(end) {
+			break
+		}
 		if end > i && (c == ',' || c == ';' || c == '&') && t.isKeyAfter(end+1) {
 			break
 		}
@@ -303,5 +310,6 @@ var (
 	quotesAndEscapes, unquotedBytes, urlBytes, userInfo = newClass("\"'`\\"), classWithout(" \t\n\r\"'`"), classWithout(" \t\n\r\"<>\\`"), classWithout(" \t\n\r\"'`<>,;()[]{}|=/\\")
 	pathBytes, labelBytes, objectBytes                  = newClass("0-9A-Za-z_./~-"), newClass("0-9a-z-"), newClass("0-9a-z.-")
 	randomBytes, afterWords                             = newClass("0-9A-Za-z+/_-"), newClass(" \t\"'`\\:=([{,")
+	plainBytes                                          = classWithout(" \t\n\r\"'`,;&=:")
 	graphicBytes                                        = newClass("!#-&(-_a-~") // printable bytes except quotes
 )

@@ -23,9 +23,10 @@ type lookAhead struct {
 	key key
 	at  int
 
-	name     string
-	before   string // text before the name, which may announce a value
-	isInside bool   // whether other words follow the word for the secret inside the name
+	name       string
+	before     string // text before the name, until announce reads it
+	isInside   bool   // whether other words follow the word for the secret inside the name
+	introduced bool   // whether a word such as "using" precedes the name
 
 	assigned bool // whether an operator or a word such as "is" was read
 	sep      bool // whether an = or : was read
@@ -154,9 +155,8 @@ func (l *lookAhead) isSecret(p span) bool {
 
 // least returns how much a value must at least look like a secret to count as one.
 func (l *lookAhead) least(p span, quoted bool) looks {
-	assigned, introduced := l.announced()
-	l.assigned = l.assigned || assigned
-	assigned = l.assigned && (!l.comma || l.endsList(p.to, quoted))
+	l.announce()
+	assigned := l.assigned && (!l.comma || l.endsList(p.to, quoted))
 	keyword := l.sc.byteAt(l.key.from-1) == ':' && !isAlnum(l.sc.byteAt(l.key.from-2)) // a keyword in Ruby, as in :name "x"
 	both := quoted && (l.key.quoted || keyword)
 	prose := !both && strings.IndexByte(l.name, '_') <= 0 && !(l.assigned && isCamel(l.name))
@@ -167,13 +167,13 @@ func (l *lookAhead) least(p span, quoted bool) looks {
 			return anything
 		case assigned, both:
 			return numbered
-		case prose && len(l.name) <= len("pass") && l.name != "PASS" && !introduced:
+		case prose && len(l.name) <= len("pass") && l.name != "PASS" && !l.introduced:
 			return random
 		}
 		return chosen
 	case weakKey:
 		switch {
-		case prose && (isSecretName(l.name) || !assigned && !introduced):
+		case prose && (isSecretName(l.name) || !assigned && !l.introduced):
 			return random
 		case assigned, both:
 			return numbered
@@ -189,17 +189,21 @@ func (l *lookAhead) least(p span, quoted bool) looks {
 	return numbered
 }
 
-// introductions are the words before the name of a secret, such as "using", that announce the secret.
-var introductions = words("introduction")
+// introduced lists the words before the name of a secret that announce the secret.
+var introduced = words("introduction")
 
-// announced reports whether the words before the name assign a value to the name, and whether they introduce a value.
-func (l *lookAhead) announced() (assigned, introduced bool) {
+// announce reads the words before the name once.
+func (l *lookAhead) announce() {
+	if l.before == "" {
+		return
+	}
 	before, rest := lastWordOf(l.before)
 	second, rest := lastWordOf(rest)
 	third, _ := lastWordOf(rest)
 	login := second.String() == "login" || second.String() == "user"
-	assigned = login || setters[before.String()] || l.name == "PASS" && l.isCommand()
-	return assigned, introductions[before.String()] || introductions[second.String()] || introductions[third.String()]
+	l.assigned = l.assigned || login || setters[before.String()] || l.name == "PASS" && l.isCommand()
+	l.introduced = introduced[before.String()] || introduced[second.String()] || introduced[third.String()]
+	l.before = ""
 }
 
 // endsList reports whether a list ends at i. If the text ends at i, or the value is an argument of a call, it returns
