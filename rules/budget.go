@@ -55,6 +55,9 @@ func (b *budget) addCost(w expressions) (problem, fix string) {
 		b.instructions += expr.Size(p)
 	}
 	for _, text := range w.selectors {
+		if !strings.Contains(text, "~") {
+			continue // the selector has no expression
+		}
 		if s, err := selector.Parse(text); err == nil {
 			b.instructions += s.Size()
 		}

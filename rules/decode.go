@@ -8,47 +8,50 @@ import (
 	"crowsnest/internal/strictyaml"
 )
 
-// hintsFor returns the hints for the given keys, which people often write where they are not allowed.
-func hintsFor(keys ...string) map[string]strictyaml.Hint {
-	all := map[string]strictyaml.Hint{
-		"same":    {Message: "is not allowed here: only `clear` and `unless` share values with the trigger", Fix: "remove it"},
-		"differs": {Message: "is not allowed here: only steps of a `sequence` are compared with each other", Fix: "remove it"},
-		"within":  {Message: "is not allowed here: it is a key of the rule", Fix: "move it one level up, beside `match` or `sequence`"},
-		"on":      {Message: "is named `same` here, because YAML may read on as true", Fix: "write same: [...]"},
+// Hints for keys that people often write where they are not allowed.
+var (
+	hintDiffers = strictyaml.Hint{Message: "is not allowed here: only steps of a `sequence` are compared with each other", Fix: "remove it"}
+	hintCount   = strictyaml.Hint{Message: "is not allowed here: it is a key of the rule", Fix: "move it one level up, beside `match`"}
+	hintOn      = strictyaml.Hint{Message: "is named `same` here, because YAML may read on as true", Fix: "write same: [...]"}
+
+	triggerHints = map[string]strictyaml.Hint{
 		"from":    {Message: "is not allowed here: it is a key of the rule, of `clear`, of `unless` and of the steps of a `sequence`", Fix: "move it one level up"},
-		"count":   {Message: "is not allowed here: it is a key of the rule", Fix: "move it one level up, beside `match`"},
+		"same":    {Message: "is not allowed here: only `clear` and `unless` share values with the trigger", Fix: "remove it"},
+		"differs": hintDiffers, "count": hintCount,
+		"within": {Message: "is not allowed here: it is a key of the rule", Fix: "move it one level up, beside `match` or `sequence`"},
 	}
-	out := map[string]strictyaml.Hint{}
-	for _, k := range keys {
-		out[k] = all[k]
+	conditionHints = map[string]strictyaml.Hint{
+		"differs": hintDiffers, "count": hintCount, "on": hintOn,
+		"within": {Message: "is not allowed here: a clear line takes effect at any time", Fix: "remove it; `expire` of the rule ends an episode that nothing clears"},
 	}
-	return out
-}
+	causeHints = map[string]strictyaml.Hint{
+		"on": hintOn, "equal": {Message: "is named `same` here", Fix: "write same: [...]"}, "rule": {Message: "is named `alert` here", Fix: "write alert: NAME"},
+		"within": {Message: "is not allowed here: a cause may have begun at any time before", Fix: "remove it, or use `lag` for a cause that begins after its symptom"},
+	}
+)
 
 // DecodeYAML implements strictyaml.Unmarshaler.
 func (m *MatcherSyntax) DecodeYAML(n *strictyaml.Node) {
 	type plain MatcherSyntax
-	decodeMatcher(n, (*plain)(m), &m.Parts, &m.Keys, hintsFor("from", "same", "differs", "within", "count"))
+	decodeMatcher(n, (*plain)(m), &m.Parts, &m.Keys, triggerHints)
 }
 
 // DecodeYAML implements strictyaml.Unmarshaler.
 func (s *StepSyntax) DecodeYAML(n *strictyaml.Node) {
 	type plain StepSyntax
-	decodeMatcher(n, (*plain)(s), &s.Parts, &s.Keys, hintsFor("same", "within", "count"))
+	decodeMatcher(n, (*plain)(s), &s.Parts, &s.Keys, triggerHints)
 }
 
 // DecodeYAML implements strictyaml.Unmarshaler.
 func (c *ClearSyntax) DecodeYAML(n *strictyaml.Node) {
 	type plain ClearSyntax
-	hints := hintsFor("differs", "count", "on")
-	hints["within"] = strictyaml.Hint{Message: "is not allowed here: a clear line takes effect at any time", Fix: "remove it; `expire` of the rule ends an episode that nothing clears"}
-	decodeMatcher(n, (*plain)(c), &c.Parts, &c.Keys, hints)
+	decodeMatcher(n, (*plain)(c), &c.Parts, &c.Keys, conditionHints)
 }
 
 // DecodeYAML implements strictyaml.Unmarshaler.
 func (u *UnlessSyntax) DecodeYAML(n *strictyaml.Node) {
 	type plain UnlessSyntax
-	decodeMatcher(n, (*plain)(u), &u.Parts, &u.Keys, hintsFor("differs", "count", "on"))
+	decodeMatcher(n, (*plain)(u), &u.Parts, &u.Keys, conditionHints)
 }
 
 // DecodeYAML implements strictyaml.Unmarshaler.
@@ -58,11 +61,7 @@ func (c *CauseSyntax) DecodeYAML(n *strictyaml.Node) {
 		n.WrongType("the name of a rule, or a mapping", "write - NAME, or - {alert: NAME, same: [...]}")
 		return
 	}
-	hints := hintsFor("on")
-	hints["equal"] = strictyaml.Hint{Message: "is named `same` here", Fix: "write same: [...]"}
-	hints["rule"] = strictyaml.Hint{Message: "is named `alert` here", Fix: "write alert: NAME"}
-	hints["within"] = strictyaml.Hint{Message: "is not allowed here: a cause may have begun at any time before", Fix: "remove it, or use `lag` for a cause that begins after its symptom"}
-	decodeTextOr(n, (*plain)(c), &c.Alert, &c.Keys, hints)
+	decodeTextOr(n, (*plain)(c), &c.Alert, &c.Keys, causeHints)
 }
 
 // decodeMatcher decodes a node into plain. The node is a text that the line must contain, or a mapping.

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -182,8 +183,17 @@ const (
 	restartTime = time.Millisecond
 )
 
-// checkTests reports packs whose tests together would delay loading too much.
+// checkTests reports packs whose tests together would delay loading too much. It computes the exact bound of each
+// rule only if a less exact one does not suffice.
 func (b *builder) checkTests() {
+	if len(b.slowTests(func(r *Rule) time.Duration { return cmp.Or(r.maxLine.most, maxLineCost) })) > 0 {
+		b.problems = append(b.problems, b.slowTests((*Rule).MaxLineTime)...)
+	}
+}
+
+// slowTests returns a problem for each owner whose tests take too long. longest returns the time of a rule for the
+// longest line.
+func (b *builder) slowTests(longest func(*Rule) time.Duration) (problems Problems) {
 	// total is the estimated CPU time of the tests of an owner. refused reports whether it was too much.
 	total, refused := map[string]time.Duration{}, map[string]bool{}
 	for _, r := range b.rules {
@@ -195,21 +205,22 @@ func (b *builder) checkTests() {
 			allowed, who = MaxOwnedTestTime, "all packs of namespace "+owner
 		}
 		for i := range r.rule.Tests {
-			total[owner] += testTime(r.rule, &r.rule.Tests[i])
+			total[owner] += testTime(&r.rule.Tests[i], longest(r.rule))
 			if total[owner] <= allowed {
 				continue
 			}
 			refused[owner] = true
-			b.problems = append(b.problems, r.writtenForm().newProblem(r.writtenForm().Keys.Key("tests"), strictyaml.Error, "test-budget",
+			problems = append(problems, r.writtenForm().newProblem(r.writtenForm().Keys.Key("tests"), strictyaml.Error, "test-budget",
 				fmt.Sprintf("with test %d of rule %s, the inline tests may take %s of CPU time; %s are allowed %s",
 					i+1, r.alert, total[owner].Round(time.Second), who, allowed), "repeat lines less often, or load fewer packs"))
 			break
 		}
 	}
+	return problems
 }
 
-// testTime returns an upper bound of the estimated CPU time of a test.
-func testTime(r *Rule, t *Test) time.Duration {
+// testTime returns an upper bound of the estimated CPU time of a test. longest is the time for the longest line.
+func testTime(t *Test, longest time.Duration) time.Duration {
 	sum := time.Duration(0)
 	for i := range t.Input {
 		in := &t.Input[i]
@@ -217,7 +228,7 @@ func testTime(r *Rule, t *Test) time.Duration {
 			sum += restartTime
 		}
 		size := time.Duration(min(len(in.Text), expr.MaxLine))
-		sum += time.Duration(min(in.Repeat, maxTestLines)) * (lineTime + size*(r.MaxLineTime()/expr.MaxLine))
+		sum += time.Duration(min(in.Repeat, maxTestLines)) * (lineTime + size*(longest/expr.MaxLine))
 	}
 	for i := range t.Expect {
 		n := time.Duration(max(len(t.Expect[i].Firing), len(t.Expect[i].Resolved)))
@@ -231,7 +242,7 @@ func TestTime(all []*Rule) time.Duration {
 	sum := time.Duration(0)
 	for _, r := range all {
 		for i := range r.Tests {
-			sum += testTime(r, &r.Tests[i])
+			sum += testTime(&r.Tests[i], r.MaxLineTime())
 		}
 	}
 	return sum

@@ -19,19 +19,13 @@ const maxLineCost = 100 * time.Millisecond
 // time on ordinary lines too.
 func (l *linter) lintCost() {
 	var cost expr.Cost
-	total, worst, worstAt := 0, 0, l.at
+	total := 0
 	for _, w := range l.written {
 		if !w.sound {
 			continue
 		}
 		addCost(&cost, &w.compiled)
-		if w.keys.Pos.IsZero() || w.keys.HasAnyError() {
-			continue
-		}
-		if _, largest, at := programSizes(w.parts, w.keys, &w.compiled, true); largest > worst {
-			worst, worstAt = largest, at
-		}
-		if isPrefiltered(&w.compiled) {
+		if !w.isIntact() || isPrefiltered(&w.compiled) {
 			continue
 		}
 		n, _, _ := programSizes(w.parts, w.keys, &w.compiled, false)
@@ -41,16 +35,36 @@ func (l *linter) lintCost() {
 				w.name, minLiteral, shortTime(expr.SizeCost(max(n, 1)))), "add a fixed text of its lines with `contains`")
 		}
 	}
-	most, fix := cost.Time(), "use smaller repetitions and classes, or split the rule in two"
-	l.rule.maxLine.once.Do(func() { l.rule.maxLine.time = most })
+	most, fix := cost.Most(), "use smaller repetitions and classes, or split the rule in two"
+	if most > maxLineCost {
+		most = cost.Time()
+	}
+	l.rule.maxLine.most = most
 	if every := expr.SizeCost(total); every > maxLineCost {
 		most, fix = every, fmt.Sprintf("add a fixed text of %d bytes or more with `contains`, or use smaller repetitions and classes", minLiteral)
 	}
 	if most > maxLineCost {
-		l.addError(worstAt, "too-costly", fmt.Sprintf("the regular expressions of the rule may take %s for one line of %d KiB, more than %s",
+		l.addError(l.largestExpression(), "too-costly", fmt.Sprintf("the regular expressions of the rule may take %s for one line of %d KiB, more than %s",
 			shortTime(most), expr.MaxLine>>10, maxLineCost), fix)
 	}
 }
+
+// largestExpression returns the position of the largest expression of the rule, or of the rule if it has none.
+func (l *linter) largestExpression() strictyaml.Pos {
+	worst, at := 0, l.at
+	for _, w := range l.written {
+		if !w.isIntact() {
+			continue
+		}
+		if _, largest, where := programSizes(w.parts, w.keys, &w.compiled, true); largest > worst {
+			worst, at = largest, where
+		}
+	}
+	return at
+}
+
+// isIntact reports whether the matcher has no errors and keys with positions.
+func (w *written) isIntact() bool { return w.sound && !w.keys.Pos.IsZero() && !w.keys.HasAnyError() }
 
 func maxLineTime(r *Rule) time.Duration {
 	var cost expr.Cost

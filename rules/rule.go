@@ -155,6 +155,7 @@ type Rule struct {
 type lineBound struct {
 	once sync.Once
 	time time.Duration
+	most time.Duration // bound that is at least time; zero if the rule was not linted
 }
 
 // MaxLineTime returns an upper bound of the CPU time of all expressions on a line of 16 KiB. A rule with a bound above

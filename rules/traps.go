@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -41,6 +42,15 @@ func (c *report) checkPasted(text string, pos strictyaml.Pos, name string) {
 	}
 }
 
+// findMark returns the position of the first match of re, whose matches contain one of marks. It first searches for the
+// marks, because few texts have one, and that search is much faster.
+func findMark(re *lazyre.Regexp, text string, marks ...string) []int {
+	if !slices.ContainsFunc(marks, func(m string) bool { return strings.Contains(text, m) }) {
+		return nil
+	}
+	return re.FindStringIndex(text)
+}
+
 func isPlain(pos strictyaml.Pos, text string) bool {
 	_, ok := pos.TextAfter(text)
 	return ok
@@ -75,11 +85,11 @@ func (c *report) checkSyntax(text string, pos strictyaml.Pos, name string) {
 
 // checkDialect warns about syntax that has another meaning in RE2 than in other tools.
 func (c *report) checkDialect(pattern string, pos strictyaml.Pos, name string) {
-	if loc := wordAnchor.FindStringIndex(pattern); loc != nil {
+	if loc := findMark(wordAnchor, pattern, `\<`, `\>`); loc != nil {
 		mark := pattern[loc[1]-2 : loc[1]]
 		c.addWarning(pos.Within(pattern, loc[1]-2), "other-syntax", fmt.Sprintf("the regex of %s has %s, which RE2 reads as the text %s and not as the edge of a word", name, mark, mark[1:]), `write \b for the edge of a word, or `+mark[1:]+" for the text")
 	}
-	if loc := openClass.FindStringIndex(pattern); loc != nil {
+	if loc := findMark(openClass, pattern, "[:"); loc != nil {
 		from := loc[0] + strings.Index(pattern[loc[0]:loc[1]], "[:")
 		class := pattern[from:loc[1]]
 		c.addWarning(pos.Within(pattern, from), "other-syntax", fmt.Sprintf("the regex of %s has %s, which RE2 reads as any one of the characters between its brackets", name, class), "write ["+class+"]")

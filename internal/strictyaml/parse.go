@@ -164,6 +164,9 @@ func (s *source) checkBytes() Problems {
 	if bytes.HasPrefix(s.data, []byte{0xFF, 0xFE}) || bytes.HasPrefix(s.data, []byte{0xFE, 0xFF}) {
 		return Problems{Pos{src: s}.Problem(Error, "encoding", "the file is UTF-16", "save it as UTF-8")}
 	}
+	if utf8.Valid(s.data) {
+		return nil
+	}
 	for i, r := range string(s.data) {
 		if r == utf8.RuneError && !bytes.HasPrefix(s.data[i:], []byte("\uFFFD")) {
 			return Problems{s.posOf(i).Problem(Error, "encoding", fmt.Sprintf("byte 0x%02x is not UTF-8", s.data[i]), "save the file as UTF-8")}
@@ -175,6 +178,9 @@ func (s *source) checkBytes() Problems {
 // TooManyAt returns the offset at which data exceeds MaxValues values, or -1 if data does not exceed them. It does not
 // parse data. It counts the characters that begin and separate values, also inside texts.
 func TooManyAt(data []byte) int {
+	if len(data) <= MaxValues {
+		return -1
+	}
 	n := 0
 	for i, c := range data {
 		switch c {

@@ -44,11 +44,13 @@ type Cost struct {
 	programs []weighted
 	size     int     // number of instructions of all programs
 	fixed    float64 // steps per byte that do not depend on the character
+	most     float64 // steps per byte if a character kept all instructions alive
 }
 
 // weighted is a program with the cost of each of its steps, relative to a simple step.
 type weighted struct {
-	prog   *syntax.Prog
+	re     *syntax.Regexp
+	prog   *syntax.Prog // nil until Time needs it
 	weight float64
 }
 
@@ -61,10 +63,14 @@ func (c *Cost) AddExpression(re *literals.Expression, field bool) {
 	if re == nil {
 		return
 	}
-	if c.size += Size(re.String()); c.size > maxInstructions {
+	parsed, err := syntax.Parse(re.String(), syntax.Perl)
+	if err != nil {
+		return // the text of an expression was parsed before, so it is valid
+	}
+	size := programSize(parsed)
+	if c.size += size; c.size > maxInstructions {
 		return
 	}
-	prog := compileProgram(re.String())
 	weight := 1.0
 	if len(Groups(re)) > 0 {
 		weight += float64(2*len(re.SubexpNames())) / slotsPerStep
@@ -72,14 +78,25 @@ func (c *Cost) AddExpression(re *literals.Expression, field bool) {
 			weight++
 		}
 	}
-	c.programs = append(c.programs, weighted{prog, weight})
+	c.programs = append(c.programs, weighted{re: parsed, weight: weight})
 	c.fixed += stepsPerExpression
+	c.most += float64(size) * weight
+}
+
+// Most returns a duration of at least Time. It takes far less time to compute.
+func (c *Cost) Most() time.Duration {
+	if c.size > maxInstructions {
+		return math.MaxInt64
+	}
+	return stepsTime(c.fixed + c.most)
 }
 
 // Time returns the upper bound. It returns the longest possible duration if the expressions are too large for the
 // estimate.
-func (c *Cost) Time() time.Duration {
-	steps := c.stepsPerByte()
+func (c *Cost) Time() time.Duration { return stepsTime(c.stepsPerByte()) }
+
+// stepsTime returns the time of a number of steps per byte on a line of MaxLine bytes.
+func stepsTime(steps float64) time.Duration {
 	if steps >= math.MaxInt32 {
 		return math.MaxInt64
 	}
@@ -90,6 +107,11 @@ func (c *Cost) Time() time.Duration {
 func (c *Cost) stepsPerByte() float64 {
 	if c.size > maxInstructions {
 		return math.MaxInt32
+	}
+	for i := range c.programs {
+		if w := &c.programs[i]; w.prog == nil {
+			w.prog, _ = syntax.Compile(w.re.Simplify()) // the error is always nil
+		}
 	}
 	classes, letters := c.letterClasses()
 	worst := 0.0

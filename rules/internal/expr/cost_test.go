@@ -89,3 +89,29 @@ func TestCost(t *testing.T) {
 	c.AddTexts(30)
 	require.Equal(t, SizeCost(10), c.Time())
 }
+
+// TestSizeHolds compares the bounds that need no program with the program.
+func TestSizeHolds(t *testing.T) {
+	parts := rapid.SampledFrom([]string{"a", "[a-z]", ".", "\\b", "^", "(b)", "(?:)", "k|s", "(?i)ks", "abc", "(?:a|b*)", "(c?)", "d{2,5}", "e{0}", "f{3,}", "g+"})
+	ends := rapid.SampledFrom([]string{"", "", "", "*", "+", "?", "{0}", "{0,}", "{3}", "{2,}", "{0,2}", "*?"})
+	rapid.Check(t, func(t *rapid.T) {
+		pattern := ""
+		for range rapid.IntRange(1, 6).Draw(t, "parts") {
+			pattern += "(?:" + parts.Draw(t, "part") + ")" + ends.Draw(t, "end")
+			if rapid.Bool().Draw(t, "grouped") {
+				pattern = "(?:" + pattern + ")" + ends.Draw(t, "end")
+			}
+		}
+		parsed, err := syntax.Parse(pattern, syntax.Perl)
+		if err != nil {
+			t.Skip("too large")
+		}
+		prog, err := syntax.Compile(parsed.Simplify())
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, Size(pattern), len(prog.Inst), pattern)
+		var c Cost
+		c.AddExpression(literals.MustExpression(pattern), false)
+		c.AddTexts(3)
+		require.GreaterOrEqual(t, c.Most(), c.Time(), pattern)
+	})
+}

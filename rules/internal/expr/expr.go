@@ -62,48 +62,63 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// compileProgram compiles a pattern to instructions. It returns nil for an invalid pattern.
-func compileProgram(pattern string) *syntax.Prog {
-	parsed, err := syntax.Parse(pattern, syntax.Perl)
-	if err != nil {
-		return nil
-	}
-	prog, err := syntax.Compile(parsed.Simplify())
-	if err != nil {
-		return nil
-	}
-	return prog
-}
-
-// Size returns approximately how many instructions a pattern has, or zero if the pattern is invalid. It does not
-// compile the pattern, because a short pattern can have millions of instructions.
+// Size returns an upper bound of the number of instructions of a pattern, which is rarely above the number. The result
+// is zero if the pattern is invalid. Size does not compile the pattern, because a short pattern can have millions of
+// instructions.
 func Size(pattern string) int {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return 0
 	}
-	return syntaxSize(re) + 2
+	return programSize(re)
 }
 
-func syntaxSize(re *syntax.Regexp) int {
-	n := 0
+// programSize returns the size of a pattern that was parsed. Two instructions begin and end every program.
+func programSize(re *syntax.Regexp) int {
+	n, _ := syntaxSize(re)
+	return n + 2
+}
+
+// syntaxSize returns the size of a part of a pattern, and whether the part can match nothing.
+func syntaxSize(re *syntax.Regexp) (n int, empty bool) {
+	all, one := true, false
 	for _, sub := range re.Sub {
-		n += syntaxSize(sub)
+		size, empty := syntaxSize(sub)
+		n += size
+		all = all && empty
+		one = one || empty
 	}
 	switch re.Op {
 	case syntax.OpLiteral:
-		return len(re.Rune)
+		return len(re.Rune), false
+	case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		return 1, false
 	case syntax.OpConcat:
-		return n
+		return n, all
 	case syntax.OpAlternate:
-		return n + len(re.Sub) - 1
+		return n + len(re.Sub) - 1, one
 	case syntax.OpCapture:
-		return n + 2
+		return n + 2, all
+	case syntax.OpPlus:
+		return n + 1, all
 	case syntax.OpRepeat:
-		if re.Max < 0 {
-			return max(re.Min, 1)*n + 1
+		switch {
+		case re.Max >= 0:
+			return max(re.Max*n+re.Max-re.Min, 1), all || re.Min == 0
+		case re.Min > 0:
+			return re.Min*n + 1, all
 		}
-		return re.Max*n + re.Max - re.Min
+		return starSize(n, all), true
+	case syntax.OpStar:
+		return starSize(n, all), true
+	}
+	return n + 1, true
+}
+
+// starSize returns the size of x* for an x of size n. Go compiles it as (?:x+)? if x can match nothing.
+func starSize(n int, empty bool) int {
+	if empty {
+		n++
 	}
 	return n + 1
 }

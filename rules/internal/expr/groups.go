@@ -93,6 +93,9 @@ func hasAnyRun(re *syntax.Regexp) bool {
 
 // GroupWidth returns the width of the named group of an expression.
 func GroupWidth(re *literals.Expression, name string) Width {
+	if !slices.Contains(re.SubexpNames(), name) {
+		return Narrow
+	}
 	parsed, err := syntax.Parse(re.String(), syntax.Perl)
 	if err != nil {
 		return Narrow
