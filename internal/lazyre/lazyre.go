@@ -33,6 +33,33 @@ func (r *Regexp) Match(b []byte) bool { return r.compiled().Match(b) }
 // MatchString reports whether s has a match.
 func (r *Regexp) MatchString(s string) bool { return r.compiled().MatchString(s) }
 
+// Find returns the leftmost match in b, or nil if there is none.
+func (r *Regexp) Find(b []byte) []byte { return r.compiled().Find(b) }
+
+// FindIndex returns the position of the leftmost match in b, or nil if there is none.
+func (r *Regexp) FindIndex(b []byte) []int { return r.compiled().FindIndex(b) }
+
+// FindSubmatch returns the leftmost match in b and its groups, or nil if there is none.
+func (r *Regexp) FindSubmatch(b []byte) [][]byte { return r.compiled().FindSubmatch(b) }
+
+// FindAllSubmatch returns the first n matches in b with their groups, or all matches if n is negative.
+func (r *Regexp) FindAllSubmatch(b []byte, n int) [][][]byte {
+	return r.compiled().FindAllSubmatch(b, n)
+}
+
+// ReplaceAllLiteral replaces all matches in b by replacement without expanding it.
+func (r *Regexp) ReplaceAllLiteral(b, replacement []byte) []byte {
+	return r.compiled().ReplaceAllLiteral(b, replacement)
+}
+
+// ReplaceAllFunc replaces each match in b by the result of calling replace with it.
+func (r *Regexp) ReplaceAllFunc(b []byte, replace func([]byte) []byte) []byte {
+	return r.compiled().ReplaceAllFunc(b, replace)
+}
+
+// SubexpIndex returns the index of the first group with the name, or -1 if there is none.
+func (r *Regexp) SubexpIndex(name string) int { return r.compiled().SubexpIndex(name) }
+
 // FindString returns the leftmost match, or "" if there is none.
 func (r *Regexp) FindString(s string) string { return r.compiled().FindString(s) }
 

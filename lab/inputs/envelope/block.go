@@ -2,9 +2,10 @@ package envelope
 
 import (
 	"bytes"
-	"regexp"
 
 	"sigs.k8s.io/yaml"
+
+	"crowsnest/internal/lazyre"
 )
 
 // block reads lines that belong together: a value over several lines, a record with one field on each line, or the rows
@@ -370,7 +371,7 @@ func (s *sheet) end(d *Decoder) {
 // listing reads records with one field on each line: journal entries from journalctl with -o
 // export or -o verbose, and records from OpenTelemetry's debug exporter.
 type listing struct {
-	field, head *regexp.Regexp
+	field, head *lazyre.Regexp
 	fields      []field
 	facts       facts
 	resource    bool // whether the record is from OpenTelemetry, in which the fields of a resource come first
@@ -379,10 +380,10 @@ type listing struct {
 }
 
 var (
-	journalField = regexp.MustCompile(`^ *([A-Z_0-9]{3,64})=()(.*)$`)
-	journalHead  = regexp.MustCompile(`^(?:(.*) \[s=.*\])?\s*$`)
-	printedField = regexp.MustCompile(`^(?: +-> )?([A-Za-z_][\w.@/ -]{0,100}):(?: ((?:Str|Int|Double|Bool|Map|Slice|Bytes)\()?(.*))?$`)
-	printedHead  = regexp.MustCompile(`(?:^|\s)(ResourceLog) #\d+$|^(LogRecord) #\d+$|^ScopeLogs #\d+$|^InstrumentationScope\b.*$`)
+	journalField = lazyre.New(`^ *([A-Z_0-9]{3,64})=()(.*)$`)
+	journalHead  = lazyre.New(`^(?:(.*) \[s=.*\])?\s*$`)
+	printedField = lazyre.New(`^(?: +-> )?([A-Za-z_][\w.@/ -]{0,100}):(?: ((?:Str|Int|Double|Bool|Map|Slice|Bytes)\()?(.*))?$`)
+	printedHead  = lazyre.New(`(?:^|\s)(ResourceLog) #\d+$|^(LogRecord) #\d+$|^ScopeLogs #\d+$|^InstrumentationScope\b.*$`)
 )
 
 func openListing(d *Decoder, line []byte, f *facts, rest []byte) bool {
@@ -493,7 +494,7 @@ func readPairs(d *Decoder, b []byte, f *facts, _ []byte) bool {
 // isPairs reports whether a line begins with two logfmt pairs.
 func isPairs(b []byte) bool { return headerOf(b) == logfmt || twoPairs.Match(b) }
 
-var twoPairs = regexp.MustCompile(`^[^= "{]+=(?:"(?:[^"\\]|\\.)*"|[^" ][^ ]*)? [^= "{]+=(?:"(?:[^"\\]|\\.)*"|[^" ][^ ]*)? `)
+var twoPairs = lazyre.New(`^[^= "{]+=(?:"(?:[^"\\]|\\.)*"|[^" ][^ ]*)? [^= "{]+=(?:"(?:[^"\\]|\\.)*"|[^" ][^ ]*)? `)
 
 func btoi(b bool) int {
 	if b {

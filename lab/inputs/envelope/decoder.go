@@ -10,10 +10,10 @@ package envelope
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"time"
 
+	"crowsnest/internal/lazyre"
 	"crowsnest/matcher"
 )
 
@@ -157,11 +157,11 @@ func sampleOf(b []byte, most int) (sample [][]byte) {
 
 var (
 	// heading matches the line with the name of a file that tail writes before the lines of the file.
-	heading = regexp.MustCompile(`^==> (.+) <==$`)
+	heading = lazyre.New(`^==> (.+) <==$`)
 	// section matches the line that `kubectl cluster-info dump` writes before the lines of a container.
-	section = regexp.MustCompile(`^==== START (logs for container (\S+) of pod (\S+)/(\S+) ====)$`)
+	section = lazyre.New(`^==== START (logs for container (\S+) of pod (\S+)/(\S+) ====)$`)
 	// commonLabels matches the line with labels that logcli and Grafana write once for all lines.
-	commonLabels = regexp.MustCompile(`^\x{feff}?(?:\d{4}/\d\d/\d\d \d\d:\d\d:\d\d )?Common labels: (\{.+\})$`)
+	commonLabels = lazyre.New(`^\x{feff}?(?:\d{4}/\d\d/\d\d \d\d:\d\d:\d\d )?Common labels: (\{.+\})$`)
 )
 
 // setBase stores the place that a line states for the following lines. It returns false if the line states none.
@@ -318,8 +318,8 @@ func (d *Decoder) isCopied(chain []step, sample [][]byte) bool {
 }
 
 var (
-	letters = regexp.MustCompile("[A-Za-z]+")
-	numbers = regexp.MustCompile("[0-9]+")
+	letters = lazyre.New("[A-Za-z]+")
+	numbers = lazyre.New("[0-9]+")
 )
 
 // outlineOf returns the outline of the beginning of a line. In it, a letter stands for each
@@ -359,7 +359,7 @@ func (d *Decoder) isDocker(b []byte) bool {
 	return m != nil && d.docker
 }
 
-var dockerEnd = regexp.MustCompile(`(\\n)?","stream":"std(?:out|err)","time":"[^"]*"\}\s*$`)
+var dockerEnd = lazyre.New(`(\\n)?","stream":"std(?:out|err)","time":"[^"]*"\}\s*$`)
 
 // inner decodes a text that may contain another envelope, or several lines.
 func (d *Decoder) inner(f *facts, text []byte) {

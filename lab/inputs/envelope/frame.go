@@ -3,9 +3,10 @@ package envelope
 import (
 	"bytes"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
+
+	"crowsnest/internal/lazyre"
 )
 
 // step removes one layer of an envelope from a line, and stores the data in the layer in f. It returns false if the
@@ -28,7 +29,7 @@ type frame struct {
 
 // frames are the known frames in the order in which they are tried.
 var frames = []frame{
-	{cut: cutExpr(regexp.MustCompile(`^\[\d+\] (\S+): `), func(_ *Decoder, m [][]byte, f *facts) bool { // tag of a fluent-bit record
+	{cut: cutExpr(lazyre.New(`^\[\d+\] (\S+): `), func(_ *Decoder, m [][]byte, f *facts) bool { // tag of a fluent-bit record
 		f.addPath(m[1])
 		return true
 	}), isSure: func(_ *Decoder, _, rest []byte) bool { return hasPrefix(rest, "[") }},
@@ -40,9 +41,9 @@ var frames = []frame{
 		return true
 	})},
 	{cut: (*Decoder).cutLabels},
-	{cut: cutExpr(bracketed, (*Decoder).addNames)}, // [pod/POD/CONTAINER]
-	{cut: cutExpr(regexp.MustCompile(`^([^ ]*?(?: [^ ]*?){0,2}?):[ \t]`), (*Decoder).addNames)}, // NAMESPACE/POD[CONTAINER]:
-	{cut: cutExpr(regexp.MustCompile(`^([^\s:]+\.(?:log|txt|out)(?:\.\d+)?)(?:(:\d+:|-\d+-)|:) ?`), // path, optionally followed by a line number
+	{cut: cutExpr(bracketed, (*Decoder).addNames)},                                      // [pod/POD/CONTAINER]
+	{cut: cutExpr(lazyre.New(`^([^ ]*?(?: [^ ]*?){0,2}?):[ \t]`), (*Decoder).addNames)}, // NAMESPACE/POD[CONTAINER]:
+	{cut: cutExpr(lazyre.New(`^([^\s:]+\.(?:log|txt|out)(?:\.\d+)?)(?:(:\d+:|-\d+-)|:) ?`), // path, optionally followed by a line number
 		func(d *Decoder, m [][]byte, f *facts) bool {
 			o := d.originOf(m[1])
 			if m[2] == nil && !o.strict {
@@ -51,7 +52,7 @@ var frames = []frame{
 			f.file = merge(f.file, &o.place)
 			return true
 		})},
-	{cut: cutExpr(regexp.MustCompile(`^([^\s{}"=()|]{1,98}) +\| ?`), func(_ *Decoder, m [][]byte, f *facts) bool { // a service, which is never a pod
+	{cut: cutExpr(lazyre.New(`^([^\s{}"=()|]{1,98}) +\| ?`), func(_ *Decoder, m [][]byte, f *facts) bool { // a service, which is never a pod
 		f.file.Name = string(m[1])
 		return true
 	})},
@@ -59,12 +60,12 @@ var frames = []frame{
 }
 
 var (
-	gitLabStream = regexp.MustCompile(`^\d\d([OE])[ +]`)
-	bracketed    = regexp.MustCompile(`^([\[(<][^\])>]{2,})[\])>]:? ?`)
+	gitLabStream = lazyre.New(`^\d\d([OE])[ +]`)
+	bracketed    = lazyre.New(`^([\[(<][^\])>]{2,})[\])>]:? ?`)
 	// longhornProcess matches the text that Longhorn's instance manager writes before each line of a process. It is the
 	// name of an engine, of a replica, or of the instance manager itself. The name looks like a pod, but rules read the
 	// volume from it.
-	longhornProcess = regexp.MustCompile(`^\[(?:longhorn-instance-manager|\S+-(?:e-\d+|[er]-[0-9a-f]{8}))\] time=`)
+	longhornProcess = lazyre.New(`^\[(?:longhorn-instance-manager|\S+-(?:e-\d+|[er]-[0-9a-f]{8}))\] time=`)
 )
 
 // marks find text before lines that contains no data. They are not used inside frames.
@@ -72,7 +73,7 @@ var marks = []func([][]byte) step{findMark, findNumbers, findIndent}
 
 // cutExpr returns a cutter for text that matches an expression. note stores the data in the groups of the match. It
 // returns false if the text is not a frame.
-func cutExpr(expr *regexp.Regexp, note func(d *Decoder, m [][]byte, f *facts) bool) cutter {
+func cutExpr(expr *lazyre.Regexp, note func(d *Decoder, m [][]byte, f *facts) bool) cutter {
 	return func(d *Decoder, line []byte, f *facts) ([]byte, bool) {
 		m := expr.FindSubmatch(line[:min(len(line), 400)])
 		if m == nil || !note(d, m, f) {
@@ -167,10 +168,10 @@ func (d *Decoder) haveFrame(c frame, lines [][]byte) bool {
 }
 
 var (
-	syslogHead = regexp.MustCompile(`^(?:\d{1,7} )?<\d{1,3}>(1 )?`)
-	syslogTag  = regexp.MustCompile(`^ ([^\s\[\]{}()="/]*[^\s\[\]{}()="/:]) ([^\s{}="]{1,200}?)(\[[^\s{}="]*\])?:(?: |$)`)
-	syslog5424 = regexp.MustCompile(`^(\S*) (\S*) (\S*) \S* \S* (?:-|((?:\[(?:[^"\]]|"(?:[^"\\]|\\.)*")*\])+)) ?\x{feff}?`)
-	syslogData = regexp.MustCompile(`([^\s=\[\]]+)="((?:[^"\\]|\\.)*)"`)
+	syslogHead = lazyre.New(`^(?:\d{1,7} )?<\d{1,3}>(1 )?`)
+	syslogTag  = lazyre.New(`^ ([^\s\[\]{}()="/]*[^\s\[\]{}()="/:]) ([^\s{}="]{1,200}?)(\[[^\s{}="]*\])?:(?: |$)`)
+	syslog5424 = lazyre.New(`^(\S*) (\S*) (\S*) \S* \S* (?:-|((?:\[(?:[^"\]]|"(?:[^"\\]|\\.)*")*\])+)) ?\x{feff}?`)
+	syslogData = lazyre.New(`([^\s=\[\]]+)="((?:[^"\\]|\\.)*)"`)
 )
 
 // cutSyslog removes from a line a header such as these:
@@ -216,7 +217,7 @@ func (d *Decoder) cutSyslog(line []byte, f *facts) ([]byte, bool) {
 
 // hostDaemon matches names of programs that run as systemd units on nodes. Programs with other
 // names may run in containers.
-var hostDaemon = regexp.MustCompile(`^(?:kube[a-z-]*|containerd|cri-?o|dockerd?|k3s[a-z-]*|rke2[a-z-]*|etcd|rancher-system-agent|systemd|podman)$`)
+var hostDaemon = lazyre.New(`^(?:kube[a-z-]*|containerd|cri-?o|dockerd?|k3s[a-z-]*|rke2[a-z-]*|etcd|rancher-system-agent|systemd|podman)$`)
 
 func (d *Decoder) addDaemon(host, name []byte, f *facts) {
 	f.place[roleNode] = host
@@ -249,7 +250,7 @@ func remember[T any](known *map[string]T, text []byte, read func([]byte) T) T {
 }
 
 // dayless matches a time without a date, or the seconds since a node started.
-var dayless = regexp.MustCompile(`^(?:(\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?(?: [AaPp][Mm])?)|(\[ *\d+\.\d{6}\]))(?:[\] :]|$)`)
+var dayless = lazyre.New(`^(?:(\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?(?: [AaPp][Mm])?)|(\[ *\d+\.\d{6}\]))(?:[\] :]|$)`)
 
 // timeLen returns the length of the time at the start of a line, or zero if there is none. It recognizes the time
 // formats of syslog, journalctl and tools that add times.
@@ -327,7 +328,7 @@ func (d *Decoder) isSureTime(line, rest []byte) bool {
 }
 
 // labelled matches a line that begins with labels, such as {namespace="x", pod="y"}.
-var labelled = regexp.MustCompile(`^\{[A-Za-z0-9_]{1,58}="`)
+var labelled = lazyre.New(`^\{[A-Za-z0-9_]{1,58}="`)
 
 func isLabelled(b []byte) bool { return labelled.Match(b) }
 
@@ -410,7 +411,7 @@ func (d *Decoder) findContainers(lines [][]byte) {
 	d.containers = without <= with && (with > 0 || len(seconds) <= 1+n/3)
 }
 
-var mark = regexp.MustCompile(`^[>|*#+\-;~$%:! \t│┃•›║·»¦]*(?://[ \t/]*)*`)
+var mark = lazyre.New(`^[>|*#+\-;~$%:! \t│┃•›║·»¦]*(?://[ \t/]*)*`)
 
 // findMark returns a step for a mark, such as the > of a quotation, that at least six of ten lines have.
 func findMark(lines [][]byte) step {
@@ -462,7 +463,7 @@ func cutPrefix(prefix, optional string) step {
 	}
 }
 
-var numbered = regexp.MustCompile(`^[ #L\[(]*([0-9]{1,7})(?:[:.)|\]>-]*(?:\t| {1,4}(?:\| )?|$)|:)`)
+var numbered = lazyre.New(`^[ #L\[(]*([0-9]{1,7})(?:[:.)|\]>-]*(?:\t| {1,4}(?:\| )?|$)|:)`)
 
 // findNumbers returns a step for line numbers, which increase from line to line.
 func findNumbers(lines [][]byte) step {
@@ -523,7 +524,7 @@ func anchorOf(b []byte) int {
 var loggedKeys = []string{`"ts":`, `"time":`, `"timestamp":`, `"@timestamp":`, `"level":`, `"log":`, `"message":`, `"msg":`, `"line":`}
 
 // completeJSON matches the beginning of a JSON line that a log library wrote.
-var completeJSON = regexp.MustCompile(`^\{"(?:ts|time|level|timestamp|@timestamp)":`)
+var completeJSON = lazyre.New(`^\{"(?:ts|time|level|timestamp|@timestamp)":`)
 
 // isComplete reports whether b is a klog line, or JSON that begins with a time or a level. Any text before it comes
 // from a tool.

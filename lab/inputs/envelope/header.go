@@ -2,7 +2,8 @@ package envelope
 
 import (
 	"bytes"
-	"regexp"
+
+	"crowsnest/internal/lazyre"
 )
 
 type header uint8
@@ -135,7 +136,7 @@ func hasLevel(b []byte) bool {
 }
 
 // innerJSON matches the beginning of JSON that a log library wrote, which may be escaped in a string.
-var innerJSON = regexp.MustCompile(`^\{[\\"]{1,2}(?:ts|time|level|timestamp|@timestamp)[\\"]{1,2}:`)
+var innerJSON = lazyre.New(`^\{[\\"]{1,2}(?:ts|time|level|timestamp|@timestamp)[\\"]{1,2}:`)
 
 // isOpaque reports whether a line is encoded, or contains a log line that was not extracted.
 func isOpaque(b []byte) bool {
@@ -174,11 +175,11 @@ func isOrdinary(line []byte, prev bool) bool {
 }
 
 // accessTime matches the time of a web server's access log.
-var accessTime = regexp.MustCompile(`\[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:`)
+var accessTime = lazyre.New(`\[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:`)
 
 // talosTime matches the beginning of a line in the kernel log of Talos. In the output of talosctl, the node precedes
 // it.
-var talosTime = regexp.MustCompile(`^(?:\S+: )?[a-z]\w*: +[a-z]+: \[\d{4}-\d\d-\d\dT`)
+var talosTime = lazyre.New(`^(?:\S+: )?[a-z]\w*: +[a-z]+: \[\d{4}-\d\d-\d\dT`)
 
 // IsRuntime reports whether a line is in a format of a container runtime, which is CRI or Docker's json-file.
 func IsRuntime(line []byte) bool {

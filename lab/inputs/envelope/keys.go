@@ -1,9 +1,10 @@
 package envelope
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"crowsnest/internal/lazyre"
 )
 
 // role is what the value of a field describes.
@@ -84,8 +85,8 @@ type keyClass struct {
 }
 
 var (
-	camel   = regexp.MustCompile("([a-z])([A-Z])")
-	journal = regexp.MustCompile("^_|^SYSLOG_IDENTIFIER$|systemd|syslog")
+	camel   = lazyre.New("([a-z])([A-Z])")
+	journal = lazyre.New("^_|^SYSLOG_IDENTIFIER$|systemd|syslog")
 )
 
 // classify returns the meaning of the name of a field. podName, pod_name, pod.name, PodName and

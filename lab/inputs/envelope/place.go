@@ -2,8 +2,9 @@ package envelope
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
+
+	"crowsnest/internal/lazyre"
 )
 
 // Place is the origin of a line, such as a container. A field is "" if the envelope does not state it.
@@ -48,13 +49,13 @@ func IsName[T string | []byte](s T) bool {
 var (
 	// madePod matches the name of a pod that a controller created for a Deployment, a DaemonSet, a Job or a
 	// StatefulSet. The random parts of such names have only digits and consonants.
-	madePod = regexp.MustCompile(`^[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?-(?:[0-9a-f]{5,10}-[bcdfghjklmnpqrstvwxz2456789]{5}|[bcdfghjklmnpqrstvwxz2456789]{5}|[0-9]{1,4})$`)
+	madePod = lazyre.New(`^[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?-(?:[0-9a-f]{5,10}-[bcdfghjklmnpqrstvwxz2456789]{5}|[bcdfghjklmnpqrstvwxz2456789]{5}|[0-9]{1,4})$`)
 	// likelyPod matches similar names with any letters, because people change names.
-	likelyPod = regexp.MustCompile(`-[a-z0-9]{4,10}-[a-z0-9]{5}$`)
+	likelyPod = lazyre.New(`-[a-z0-9]{4,10}-[a-z0-9]{5}$`)
 	// staticPod matches the name of a static pod of the control plane.
-	staticPod = regexp.MustCompile(`^(?:etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kube-vip|haproxy|keepalived|cloud-controller-manager)-[a-z0-9][-a-z0-9.]*$`)
+	staticPod = lazyre.New(`^(?:etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kube-vip|haproxy|keepalived|cloud-controller-manager)-[a-z0-9][-a-z0-9.]*$`)
 	// longHash matches the end of the name of a log stream or an instance.
-	longHash = regexp.MustCompile(`-[0-9a-f]{16,}$`)
+	longHash = lazyre.New(`-[0-9a-f]{16,}$`)
 )
 
 func isPod(s []byte) bool {
@@ -67,11 +68,11 @@ func isPod(s []byte) bool {
 
 // logNames matches the names that container runtimes, the kubelet and shippers give to the log of a container, such as
 // kube.var.log.containers.POD_NS_CONTAINER-ID.log.
-var logNames = []*regexp.Regexp{
-	regexp.MustCompile(`^/?k8s_(?P<container>[^_]+)_(?P<pod>[^_]+)_(?P<ns>[^_]+)`),
-	regexp.MustCompile(`log.*pods/(?P<ns>[^_/]+)_(?P<pod>[^_/]+)_[^_/]*/(?P<container>[^/]+)/`),
-	regexp.MustCompile(`log.*containers[./](?:.*/)?(?P<pod>[^_/]+)_(?P<ns>[^_/]+)_(?P<container>[^/]+)-[0-9a-f]{12,64}(?:\.log)?$`),
-	regexp.MustCompile(`^(?:.*/)?(?P<pod>[^_/]+)_(?P<ns>[^_/]+)_(?P<container>[^/]+)-[0-9a-f]{12,64}\.log$`),
+var logNames = []*lazyre.Regexp{
+	lazyre.New(`^/?k8s_(?P<container>[^_]+)_(?P<pod>[^_]+)_(?P<ns>[^_]+)`),
+	lazyre.New(`log.*pods/(?P<ns>[^_/]+)_(?P<pod>[^_/]+)_[^_/]*/(?P<container>[^/]+)/`),
+	lazyre.New(`log.*containers[./](?:.*/)?(?P<pod>[^_/]+)_(?P<ns>[^_/]+)_(?P<container>[^/]+)-[0-9a-f]{12,64}(?:\.log)?$`),
+	lazyre.New(`^(?:.*/)?(?P<pod>[^_/]+)_(?P<ns>[^_/]+)_(?P<container>[^/]+)-[0-9a-f]{12,64}\.log$`),
 }
 
 func placeOfPath(s []byte) (p Place, ok bool) {

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"crowsnest/internal/lazyre"
 )
 
 // undos contains the changes of whole lines that can be undone, in the order in which they are tried.
@@ -55,7 +57,7 @@ func hasColours(b []byte) bool          { return colours.Match(b) }
 
 // rubyToken matches the parts of a Ruby hash whose notation differs from JSON. fluent-bit
 // prints records as Ruby hashes.
-var rubyToken = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|=>(?:nil)?`)
+var rubyToken = lazyre.New(`"(?:[^"\\]|\\.)*"|=>(?:nil)?`)
 
 func unrubyLine(dst, line []byte) []byte {
 	return append(dst, rubyToken.ReplaceAllFunc(line, func(b []byte) []byte {
@@ -71,9 +73,9 @@ func unrubyLine(dst, line []byte) []byte {
 
 var (
 	// entity matches the HTML entities that occur in logs.
-	entity = regexp.MustCompile(`&(?:quot|lt|gt|amp|nbsp|#(?:34|39|x27|x22));`)
-	tag    = regexp.MustCompile(`</?(?:pre|code|span|br|div|p|b|i|a|font|html|head|meta|title|body|table|thead|tbody|tr|td|th|ul|li|style)\b[^<>]*>|<!DOCTYPE[^<>]*>`)
-	cell   = regexp.MustCompile(`</t[dh]>`)
+	entity = lazyre.New(`&(?:quot|lt|gt|amp|nbsp|#(?:34|39|x27|x22));`)
+	tag    = lazyre.New(`</?(?:pre|code|span|br|div|p|b|i|a|font|html|head|meta|title|body|table|thead|tbody|tr|td|th|ul|li|style)\b[^<>]*>|<!DOCTYPE[^<>]*>`)
+	cell   = lazyre.New(`</t[dh]>`)
 )
 
 func isHTML(lines [][]byte) bool {
@@ -93,7 +95,7 @@ func stripTags(b []byte) []byte {
 	if bytes.IndexByte(b, '<') < 0 {
 		return b
 	}
-	return tag.ReplaceAll(cell.ReplaceAll(b, []byte("\t")), nil)
+	return tag.ReplaceAllLiteral(cell.ReplaceAllLiteral(b, []byte("\t")), nil)
 }
 
 func unescapeHTML(dst, b []byte) []byte {
