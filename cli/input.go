@@ -280,7 +280,7 @@ func reportIgnored(w io.Writer, r replay.Report) {
 }
 
 // reportUnstated lists the labels that the input does not contain. The steps of the failures contain placeholders in
-// upper case for these labels, so a person must replace them before running the steps.
+// upper case for these labels. A person must replace the placeholders before running the steps.
 func reportUnstated(w io.Writer, r replay.Report) {
 	failures, names := int64(0), map[string]bool{}
 	note := func(x *episodes.Episode) {

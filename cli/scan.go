@@ -270,7 +270,7 @@ func (c *cli) scanFollow(ctx context.Context, f scanFlags, args []string, target
 	return nil
 }
 
-// alertPrinter returns a function that prints an alert once when it fires and once when it resolves.
+// alertPrinter returns a function that prints an alert when it fires, and again when it resolves.
 func (c *cli) alertPrinter(out *bufio.Writer, form string) func(episodes.Episode) {
 	style, first := show.Style{Color: c.colors(c.out)}, true
 	return func(e episodes.Episode) {

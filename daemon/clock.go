@@ -109,10 +109,10 @@ func (p *pipeline) inletFor(src sources.Source) *sourcePipeline {
 
 // adjustTimes corrects the times of the hits of a stream. The hits are in the order in which their lines were read.
 //
-// A line of a log of this machine contradicts the clock if it is older than an earlier line of its stream by more than
-// reordered, or older than the watermark of its source by more than rules.Lateness. The clock was then wrong when it
-// produced the timestamp, so the hit gets a time that fits the order of reading. The caller must hold the checkpoint
-// lock.
+// A line of a log of this machine can contradict the clock in two ways. It is older than an earlier line of its stream
+// by more than reordered, or older than the watermark of its source by more than rules.Lateness. The clock was then
+// wrong when it produced the timestamp, so the hit gets a time that fits the order of reading. The caller must hold the
+// checkpoint lock.
 func (in *sourcePipeline) adjustTimes(s *matcher.Stream, found []matcher.Hit, now time.Time) []matcher.Hit {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -127,7 +127,7 @@ type Options struct {
 
 	// leads reports whether this process may notify receivers now. Nil means that it always may.
 	leads func() bool
-	// elsewhere reports for sources whether this process is the leader, and returns the leader if it is not.
+	// elsewhere reports to sources whether this process is the leader. If not, it also returns who leads.
 	elsewhere func() (leads bool, who string)
 
 	now func() time.Time // clock of all parts; nil means time.Now

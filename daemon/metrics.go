@@ -24,8 +24,8 @@ const minAgentCost = 100 * time.Millisecond
 
 type metered interface{ Metrics() metric.Collector }
 
-// registerMetrics registers all metrics. The series of a source, an endpoint or a rule exist as soon as it is loaded,
-// unless they are sparse. An agent omits metrics that only its aggregator can compute.
+// registerMetrics registers all metrics. Except for sparse metrics, the series of a source, an endpoint or a rule exist
+// as soon as the source, endpoint or rule is loaded. An agent omits metrics that only its aggregator can compute.
 func (d *Daemon) registerMetrics(reg *prometheus.Registry) error {
 	agent := d.pipe.concluder.aggregatorState().remote
 	all := []prometheus.Collector{

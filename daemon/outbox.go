@@ -51,8 +51,8 @@ func (o *outbox) add(eps []episodes.Episode, now time.Time) {
 	}
 }
 
-// newestSeq returns the number of the newest notification. The caller must hold the checkpoint lock for writing, so
-// that the snapshot that it copies contains the conclusions up to this number.
+// newestSeq returns the number of the newest notification. The caller must hold the checkpoint lock for writing. The
+// snapshot that the caller copies then contains the conclusions up to this number.
 func (o *outbox) newestSeq() uint64 {
 	if o == nil {
 		return 0

@@ -36,8 +36,8 @@ func (d *Daemon) newConfigMaps(cfg *configmaps.Settings) *configmaps.Watcher {
 	return configmaps.New(*cfg, configmaps.Options{Now: d.now, WritesEvents: d.pair.isLeading, Cluster: d.ownedCluster()})
 }
 
-// ownedCluster returns the cluster of the ConfigMaps. A receiver adds the external label to alerts from streams without
-// the label cluster, so every alert of a rule of these ConfigMaps has the cluster that the rule is bound to.
+// ownedCluster returns the cluster of the ConfigMaps, to which their rules are bound. A receiver adds the external
+// label cluster to alerts that lack it, so every alert of these rules has this cluster.
 func (d *Daemon) ownedCluster() string {
 	return cmp.Or(d.opt.Cfg.Rules.ConfigMaps.Cluster, d.opt.Cfg.Global.ExternalLabels["cluster"])
 }

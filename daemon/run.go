@@ -62,7 +62,8 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	return err
 }
 
-// joinPair returns nil when this process leads its pair, or when it was stopped while it was the standby.
+// joinPair returns nil when this process has become the leader of its pair, or when this process was stopped as the
+// standby.
 func (d *Daemon) joinPair(ctx context.Context, failed <-chan error) error {
 	stopped := func() bool { return ctx.Err() != nil }
 	for !stopped() && !d.saver.savesState() { // unlike an instance without a pair, it waits without limit

@@ -195,8 +195,8 @@ func (d *Daemon) sendConclusions(eps []episodes.Episode) {
 	d.notifyReceivers(eps)
 }
 
-// sendRestored sends the restored episodes when every source has read all lines from before the start. If it sent them
-// earlier, an alert that was already resolved after the last save would be sent as firing again.
+// sendRestored sends the restored episodes when every source has read all lines from before the start. If it sent these
+// episodes earlier, an alert that was resolved after the last save would be sent as firing again.
 func (d *Daemon) sendRestored(now time.Time, caughtUp bool) {
 	if d.restoredUntil.IsZero() || !caughtUp && now.Before(d.restoredUntil) {
 		return

@@ -23,7 +23,7 @@ func (c Common) WithDefaults(kind string) Common {
 }
 
 // OwnPod names the pod in which this program runs. The log of this pod is never read, because it contains lines that
-// were already matched.
+// the program has already matched.
 type OwnPod struct {
 	SelfNamespace string `yaml:"-"` // namespace of the pod; empty if it is not known
 	SelfPod       string `yaml:"-"` // name of the pod; empty if this program runs in no pod

@@ -59,9 +59,9 @@ type Pipeline interface {
 	// lines of lagging streams, which were read only up to their own times. There are at most
 	// matcher.MaxLagging lagging streams (see matcher.BoundLagging).
 	AdvanceWatermark(source string, t time.Time, lagging ...matcher.LaggingStream)
-	// AddMember gives a member of a source, such as one agent, its own watermark. The member's
-	// name starts with the name of the source and a slash. If the member exists, the selectors
-	// that it serves are read again, and its watermark stays.
+	// AddMember gives a member of a source, such as one agent, its own watermark. The member's name starts with the
+	// name of the source and a slash. If the member exists, AddMember keeps the watermark, and only reads again which
+	// selectors the member serves.
 	AddMember(name string)
 	// RemoveMember removes a member. Decisions no longer wait for it.
 	RemoveMember(name string)

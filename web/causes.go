@@ -39,8 +39,8 @@ func symptomsByCause(all []episodes.Episode) map[episodes.Fingerprint][]episodes
 // SymptomOf is one entry of a rule's symptom_of, in the format of the API.
 type SymptomOf struct {
 	Alert string `json:"alert"`
-	// SharedLabels are the labels that must agree. If it is absent, these are the names that are in the
-	// keys of both rules.
+	// SharedLabels are the labels that must agree. If SharedLabels is absent, the names that are in the keys of both
+	// rules must agree.
 	SharedLabels []string `json:"same,omitempty"`
 	// AnyLabels is set if no labels have to agree.
 	AnyLabels bool    `json:"anyLabels,omitempty"`

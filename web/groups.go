@@ -111,8 +111,8 @@ func (r rank) compare(o rank) int { return slices.Compare(r[:], o[:]) }
 // if it ranks higher in any respect.
 func (r rank) canContain(o rank) bool { return r[0] <= o[0] && r[1] <= o[1] && r[2] <= o[2] }
 
-// rootCauses returns, for each symptom that has no row of its own, the alert in whose row it is counted. Keys and
-// values are indexes in list. index contains these indexes by fingerprint.
+// rootCauses finds the symptoms that have no row of their own. For each, it returns the alert in whose row the symptom
+// is counted. Keys and values are indexes in list. index contains these indexes by fingerprint.
 func rootCauses(list []episodes.Episode, ranks []rank, index map[episodes.Fingerprint]int) map[int]int {
 	direct := map[int]int{}
 	for i := range list {

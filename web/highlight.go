@@ -21,8 +21,8 @@ type matchedLine struct {
 // maxMarked is the maximum length in bytes of a line in which parts are marked.
 const maxMarked = 16 << 10
 
-// markMatches marks the parts of a line that a rule found. shown is redacted and safe to show, so the rule may not
-// match it although it matched the original line. In that case nothing is marked.
+// markMatches marks the parts of a line that a rule found. shown is redacted and safe to show. The rule may therefore
+// not match shown, although it matched the original line. In that case nothing is marked.
 func markMatches(r *rules.Rule, shown redact.Text) matchedLine {
 	line := string(shown)
 	out := matchedLine{Text: line, HTML: template.HTML(template.HTMLEscapeString(line))} //nolint:gosec // the text is escaped

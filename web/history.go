@@ -44,8 +44,8 @@ type PastEpisode struct {
 	Count       int64             `json:"count"` // number of lines
 	// Notified is the number of the episode's notifications that receivers accepted.
 	Notified int `json:"notified"`
-	// Flaps is the number of earlier episodes of the alert, each of which began less than an
-	// hour after the end of the previous one.
+	// Flaps is the number of earlier episodes of the alert that began less than an hour after the end of the episode
+	// before.
 	Flaps int    `json:"flaps"`
 	Cause *Cause `json:"cause,omitempty"`
 	// Suppressed is the reason why Alertmanager notified nobody of the alert when the episode ended. It is absent if

@@ -26,7 +26,7 @@ type calendarDay struct {
 	HistoryDay
 	Level    int    // color from 0 to 4, in proportion to the day with the most episodes
 	Short    string // day of the month, on the first day with the name of the month
-	Link     string // address of the page of this day; if this day is selected, of the page of all days
+	Link     string // address of the page of this day, or of the page of all days if this day is selected
 	Selected bool
 }
 

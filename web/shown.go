@@ -22,8 +22,8 @@ func tameText(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// shownEpisode returns an episode in the form for people. Its log lines are safe to show, and it has the labels in more
-// that it lacked. The other texts are already safe.
+// shownEpisode returns an episode in the form for people. Its log lines are safe to show. The labels in more are added
+// unless the episode has a label of the same name. The other texts are already safe.
 func shownEpisode(e episodes.Episode, more map[string]string) episodes.Episode {
 	e.State = e.ShownState()
 	e.Line, e.FirstLine = e.Line.Map(tameText), e.FirstLine.Map(tameText)

@@ -91,7 +91,7 @@ func timeElement(t time.Time, kind, text string) template.HTML {
 
 func pluralWord(n int64, word string) string { return text.PluralNoun(n, word) }
 
-// capitalise returns a text with its first letter in upper case if it is an ASCII letter.
+// capitalise returns s with an upper-case first letter. Letters other than ASCII stay unchanged.
 func capitalise(s string) string {
 	if s != "" && s[0] >= 'a' && s[0] <= 'z' {
 		return string(s[0]-'a'+'A') + s[1:]

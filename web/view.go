@@ -140,7 +140,7 @@ type Source struct {
 	Up     bool   `json:"up"`
 	Opened bool   `json:"opened"` // whether the source has been up at least once
 	Error  string `json:"lastError,omitempty"`
-	Idle   string `json:"idle,omitempty"` // reason why it has nothing to read that a rule can match; empty if it has
+	Idle   string `json:"idle,omitempty"` // reason why the source has nothing to read that a rule can match; empty if it has something
 	// IdleReason is not_installed, no_logs, unreadable, no_lines or no_rules.
 	IdleReason string   `json:"idleReason,omitempty"`
 	Absent     []string `json:"absent,omitempty"` // configured inputs that do not exist

@@ -18,7 +18,7 @@ const (
 	// connection, so a sender that never reconnects would not notice that two aggregators are running.
 	reconnectEvery = time.Minute
 	// twofoldFor is the time for which two aggregators are reported after both answered. If both run, the chance that
-	// ten successive connections all miss one of them is about 1 in 1,000.
+	// ten successive connections all miss a given one is about 1 in 1,000.
 	twofoldFor = 10 * reconnectEvery
 )
 

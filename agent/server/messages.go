@@ -127,9 +127,9 @@ func (s *Source) checkSender(n *node, m *wire.Message, now time.Time) (fresh boo
 	return fresh || !n.known, nil
 }
 
-// bridgeGap returns the number of the newest accepted batch. If the agent no longer has the
-// batch after it, the aggregator once saved that batch, and its saved state was lost.
-// bridgeGap then counts the loss, and continues with the oldest batch that the agent has.
+// bridgeGap returns the number of the newest accepted batch. If the agent no longer has the next batch, the aggregator
+// once saved the next batch, but has lost its saved state since. bridgeGap then counts the loss, and continues with the
+// oldest batch that the agent has.
 func (s *Source) bridgeGap(n *node, m *wire.Message) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +206,7 @@ func (h *handler) ingestBatch(b *wire.Batch, shift func() time.Duration, commit 
 }
 
 // useWatermark applies the watermark of a message, which is the time up to which the agent has read its logs. If the
-// agent sends reports, its watermark counts only after it has reported its rules.
+// agent sends reports, the watermark counts only after the agent has reported its rules.
 func (h *handler) useWatermark(n *node, m *wire.Message) {
 	s := h.s
 	var upTo time.Time

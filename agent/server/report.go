@@ -14,7 +14,7 @@ import (
 	"crowsnest/sources"
 )
 
-// endedFor is the time for which a condition is shown if it had already ended when it was reported.
+// endedFor is the time for which a condition is shown that had already ended when the agent reported it.
 const endedFor = 15 * time.Minute
 
 // maxDetailed is the number of nodes whose details are shown for a condition.
@@ -153,7 +153,7 @@ func (s *Source) conditions(now time.Time) []sources.Condition {
 	return out
 }
 
-// whyBlind returns the reason that the agent reports for not reading its logs, or "" if it reads them.
+// whyBlind returns the agent's reason for not reading its logs. It returns "" if the agent reads its logs.
 func (n *node) whyBlind() string {
 	for _, c := range n.conditions {
 		if c.Alert == alertBlind {

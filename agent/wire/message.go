@@ -6,8 +6,8 @@
 // Message carries a batch, or only a watermark, which is the time up to which the agent's logs were read. A Report
 // carries information that only the agent has, such as problems of its node.
 //
-// The package uses no clock and does no I/O. Its input comes from the network, so it checks
-// every size before it allocates memory.
+// The package uses no clock and does no I/O. Its input comes from the network, so the package checks every size before
+// it allocates memory.
 package wire
 
 import (

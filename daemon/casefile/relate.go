@@ -141,7 +141,8 @@ func (c *Case) keepRelated() {
 }
 
 // findCause returns the index of the failure that caused f. It returns -1 if the file does not contain this failure. If
-// several failures have the fingerprint of the cause, it returns the last of them that had not ended when f began.
+// several failures have the fingerprint of the cause, findCause returns the last of these failures that had not ended
+// when f began.
 func (c *Case) findCause(f *Failure) int {
 	if f.Cause == nil {
 		return -1

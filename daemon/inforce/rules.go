@@ -19,7 +19,8 @@ type Rules struct {
 
 	lastLines map[*rules.Rule]*atomic.Int64 // time of each rule's last line in nanoseconds since 1970
 	// combinations holds each combination of rules that applies to some stream, by the address of the program's list of
-	// these rules. A block of lines then updates the time of one combination instead of the times of all rules in it.
+	// these rules. A block of lines then updates the time of one combination, and not the time of each rule in the
+	// combination.
 	combinations sync.Map // **rules.Rule to *ruleCombination
 	many         atomic.Int64
 	maxMany      int64

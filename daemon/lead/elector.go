@@ -117,9 +117,9 @@ func (e *Elector) IsLeading() bool {
 		!e.promised.IsZero() && timeBetween(e.promised, now) < e.times.Renew-promiseMargin
 }
 
-// timeBetween returns the time between two readings of the clock. It returns the larger one of the monotonic and the
-// wall clock difference, because the monotonic clock may stand still while a machine sleeps, and the wall clock can be
-// set back.
+// timeBetween returns the time between two readings of the clock. It returns the difference by the monotonic clock or
+// by the wall clock, whichever is larger. The monotonic clock may stand still while a machine sleeps, and the wall
+// clock can be set back.
 func timeBetween(earlier, later time.Time) time.Duration {
 	return max(later.Sub(earlier), later.Round(0).Sub(earlier.Round(0)))
 }

@@ -176,8 +176,8 @@ func readAnswer(r io.Reader) (h head, packed []byte, err error) {
 	return h, packed, nil
 }
 
-// Rules returns the rule files of namespaces that the leader offers, and an identifier of them, which is empty until the
-// leader has sent them. The files are read-only.
+// Rules returns the rule files of namespaces that the leader offers, and an identifier of these files. The identifier
+// is empty until the leader has sent files. The files are read-only.
 func (s *Standby) Rules() (id string, rules []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

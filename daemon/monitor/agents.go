@@ -19,8 +19,8 @@ import (
 	"crowsnest/sources"
 )
 
-// Only an agent knows its own problems, and it often has no Alertmanager. So it reports its alerts to the aggregator,
-// which fires one alert for all nodes with the same problem.
+// Only an agent knows its own problems, and it often has no Alertmanager. So the agent reports its alerts to the
+// aggregator, which fires one alert for all nodes with the same problem.
 
 // Names of the alerts of agents and about agents.
 const (

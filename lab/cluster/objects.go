@@ -135,8 +135,8 @@ func (d *download) wantsObject(kind string, in json.RawMessage) bool {
 	return err != nil || !at.Before(d.Since) && (d.Until.IsZero() || !at.After(d.Until))
 }
 
-// readsNamespace reports whether objects in a namespace are read. An infrastructure namespace is read even if it has no
-// pods, because its Events may explain why.
+// readsNamespace reports whether objects in a namespace are read. An infrastructure namespace is read even without
+// pods, because its Events may explain why there are none.
 func (d *download) readsNamespace(namespace string) bool {
 	return d.selected[namespace] || d.allNamespaces && (d.All || d.Set.Namespaces.Has(namespace))
 }

@@ -24,8 +24,8 @@ type Options struct {
 	Labels map[string]string
 	// Interval is the evaluation interval of the groups. Zero means the engine's default.
 	Interval time.Duration
-	// Episodes selects the metric for Prometheus rules. If it is set, they use the number of firing episodes, which
-	// works for every rule. Otherwise they use the number of matched lines.
+	// Episodes selects the metric for Prometheus rules. If Episodes is set, the exported rules use the number of firing
+	// episodes, which works for every rule. Otherwise they use the number of matched lines.
 	Episodes bool
 }
 

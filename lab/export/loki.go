@@ -237,7 +237,7 @@ func thresholdExpr(n int) string {
 
 // fieldStages returns stages that parse the fields of a line as crowsnest does. A line that is a JSON object is parsed
 // as JSON, with object references as namespace/name. Any other line is parsed as text. Loki's own logfmt stage is not
-// used, because it parses inside quoted messages, and fails if it renames fields in a metric query.
+// used, because it parses inside quoted messages, and because renaming fields with it fails in metric queries.
 func (q *query) fieldStages() []string {
 	if len(q.fields) == 0 {
 		return nil

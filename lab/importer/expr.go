@@ -63,7 +63,7 @@ func plainText(expr string) (string, bool) {
 	return string(re.Rune), true
 }
 
-// Maximum numbers of the alternatives of an expression, and of the texts of each alternative.
+// Maximum number of alternatives of an expression, and maximum number of texts of each alternative.
 const (
 	maxAlternatives = 256
 	maxTexts        = 32

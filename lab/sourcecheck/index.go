@@ -113,7 +113,7 @@ func isFirm(text string, start, end int, whole bool) bool {
 }
 
 // mayJoin reports whether a program may write the piece from start to end after the last piece of c. This is the case
-// if both are in one literal with a value between them, or if something like ": " joins them.
+// if both pieces are in one literal with a value between them, or if something like ": " joins them.
 func (x *index) mayJoin(text string, c cover, start, end int) bool {
 	return strings.ContainsAny(text[c.to:start], ":;,=()[]{}\"'|") ||
 		strings.Contains(x.all, text[c.from:c.to]+" "+anything+" "+text[start:end])

@@ -4,7 +4,7 @@
 // The labels of a stream are node, unit, identifier, transport and job (always "systemd-journal"). The text is MESSAGE,
 // which may have several lines. The other fields of an entry are fields of the line.
 //
-// An entry is identified by the ID of its sequence and its number in the sequence, both of which journald assigns. They
-// survive rotation, renaming and vacuum. Each file is read from its first unread entry, so nothing is read twice. If a
-// number is still missing after all files were read, journald has deleted the entry before it was read.
+// journald assigns each entry to a sequence and gives it a number there. The sequence's ID and the number identify the
+// entry. They survive rotation, renaming and vacuum. Each file is read from its first unread entry, so nothing is read
+// twice. If a number is still missing after all files were read, journald has deleted the entry before it was read.
 package journal

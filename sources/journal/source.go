@@ -200,7 +200,8 @@ func (s *Source) close() {
 }
 
 // runRound reads every entry that exists and then advances the watermark. The time of an entry is the time at which
-// journald received it, and journald writes it a little later. The lateness of the source allows for this delay.
+// journald received the entry. journald writes the entry a little later. The lateness of the source allows for this
+// delay.
 func (s *Source) runRound(ctx context.Context) {
 	start := s.cfg.Clock()
 	s.young, s.waiting = false, ""

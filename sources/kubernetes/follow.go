@@ -356,8 +356,8 @@ func (st *stream) matcherStream() *matcher.Stream {
 	return st.stream
 }
 
-// ignored are the labels that do not count for a line's fingerprint, because other sources
-// with the same lines do not have them.
+// ignored are the labels that do not count for a line's fingerprint, because other sources with the same lines do not
+// have these labels.
 var ignored = slices.Concat(matcher.DefaultIgnoreLabels, podLabels[3:])
 
 // adaptPause adapts r.gap to the pauses between new lines. If the first new line is older than the

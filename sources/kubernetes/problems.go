@@ -41,8 +41,8 @@ func (p problems) clear(key, noun string) {
 	}
 }
 
-// text returns all problems on one line. If credentials are refused, it reports only that,
-// because all other problems follow from this one.
+// text returns all problems on one line. If credentials are refused, text reports only this problem, because all others
+// follow from it.
 func (p problems) text() string {
 	if c := p[keyCredentials]; c != nil {
 		return c.text

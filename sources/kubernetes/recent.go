@@ -98,8 +98,7 @@ func (r *logProgress) add(l seenLine) {
 		r.head++
 	}
 	if r.Floor != 0 && (r.Floor < keep || r.Last < r.Newest-int64(overlap)) {
-		// Forget the floor if it is too old to matter or the clock was set back, because
-		// reading lines twice is better than losing them.
+		// Forget the floor if it is old or the clock was set back. Reading lines twice is better than losing lines.
 		r.Floor, r.AtFloor = 0, 0
 	}
 	if r.head > 256 && r.head > len(r.Lines)/2 {

@@ -89,8 +89,8 @@ func (st *stream) updateContainer(c container) bool {
 	changed := old.id != c.id || old.phase != c.phase || !st.chosen
 	over := c.id != st.pos.ID || c.phase == ended
 	if changed && over && st.ending != nil {
-		// The open request reads a terminated instance. It usually ends by itself. If the request does not end, it is
-		// cancelled, because it may already read the next instance.
+		// The open request reads a terminated instance. It usually ends by itself. Otherwise it is cancelled, because
+		// it may already read the next instance.
 		time.AfterFunc(endGrace, st.ending)
 	}
 	if changed {

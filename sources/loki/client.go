@@ -42,7 +42,7 @@ func decodeStreams(body []byte) ([]map[string]string, error) {
 	return said.Data, err
 }
 
-// refine adds the reason of a response with an error.
+// refine sets the reason of an error response.
 func refine(f *rangeread.Failure, code int, said string) {
 	switch {
 	case strings.Contains(said, "message larger than max") || strings.Contains(said, "message size too large"):

@@ -17,13 +17,13 @@
 //
 // With Machines, a comparison of Nodes with Machines writes lines every interval. The removal of an object is reported
 // once, and only if it had no counterpart before. A Machine that is being deleted counts as removed, unless it still
-// has its node. The line "no machine belongs to these nodes" means that the API server manages other clusters, but not
-// its own cluster. No other line is then written about the Nodes of its own cluster.
+// has its node. The line "no machine belongs to these nodes" means that no Machine on the API server belongs to the API
+// server's own cluster. No other line is then written about the Nodes of its own cluster.
 //
 // The watermark is the time up to which everything about all kinds was read. A kind that the API server does not have
-// is looked for every minute, and does not hold the watermark back. If the kind had objects, they count as gone when it
-// has been missing for three minutes, because an API server that starts does not have all kinds yet. A kind that may
-// not be read takes the source down.
+// is looked for every minute, and does not hold the watermark back. If the kind had objects, the objects count as gone
+// when the kind has been missing for three minutes, because an API server that starts does not have all kinds yet. A
+// kind that may not be read takes the source down.
 //
 // The saved positions contain the states that were written about each object, except about
 // pods that run without restarts. After a restart, no change is therefore written again, and

@@ -167,8 +167,9 @@ type positions struct {
 	Machines unpaired `json:"machines,omitzero"`
 }
 
-// kindPositions holds the facts about the objects of one kind. A fact consists of four numbers.
-// These are its view, the indexes of its name and value in Words, and the number of savedFact.
+// kindPositions holds the facts about the objects of one kind. A fact consists of four numbers: its view, the indexes
+// of its name and of its value in Words, and a number whose meaning depends on the view. That number is the start of a
+// phase in seconds since 1970, the state of a Lease, or zero.
 type kindPositions struct {
 	Kind    string             `json:"kind"` // kind of the objects, such as Machine
 	Words   []string           `json:"words"`

@@ -12,11 +12,11 @@
 //
 // # The watermark
 //
-// Collectors send several batches at a time and repeat some of them, so an older record may arrive after a newer one. The
-// lateness is the longest time by which it may do so. Therefore the watermark of a sender is the time of the newest record
-// that arrived at least the lateness ago. The lateness counts from the arrival and not back from the time of the record.
-// After an outage a queue of many minutes arrives within seconds, and one of its first batches may still wait for its next
-// attempt.
+// Collectors send several batches at a time and repeat some of them, so an older record may arrive after a newer one.
+// The lateness is the longest time by which it may do so. Therefore the watermark of a sender is the time of the newest
+// record that arrived at least the lateness ago. The lateness counts from the arrival and not back from the time of the
+// record. After an outage, the queued records of many minutes arrive within seconds, while one of the first batches may
+// still wait to be sent again.
 //
 // OTLP has no heartbeat. A sender without a new record has no proof of progress: its watermark stays, decisions that need
 // it are on hold, and after global.blind_after the alert CrowsnestBlind fires.

@@ -71,8 +71,8 @@ func decodeStreams(body []byte) (streams []map[string]string, err error) {
 	return streams, err
 }
 
-// decode implements rangeread.Dialect.Decode. VictoriaLogs ends a response with the text of an
-// error if it fails after it has sent entries.
+// decode implements rangeread.Dialect.Decode. If VictoriaLogs fails after it has sent entries, the response ends with
+// the text of an error.
 func (w lineWriter) decode(a *rangeread.Answer) error {
 	d := jsontext.NewDecoder(bytes.NewBuffer(a.Body), jsonwalk.NewOptions()...)
 	streams := map[string]int{}
@@ -156,7 +156,7 @@ func parseStream(text []byte) (labels []rangeread.Pair, ok bool) {
 	return labels, true
 }
 
-// refine adds the reason of a response with an error. The response may repeat the query.
+// refine sets the reason of an error response. The text of the response may repeat the query.
 func refine(f *rangeread.Failure, code int, said string) {
 	switch {
 	case strings.HasPrefix(said, "the `query` arg length cannot exceed"):

@@ -28,8 +28,8 @@ func (r *record) removeLabels(labels []rangeread.Pair) {
 	})
 }
 
-// lineWriter writes the text of a line. An agent may have parsed the line, and then it is written
-// again from its fields.
+// lineWriter writes the text of a line. If an agent has parsed the line into fields, lineWriter writes the line again
+// from these fields.
 type lineWriter struct {
 	fields []string          // Config.Fields
 	labels map[string]string // Config.Labels

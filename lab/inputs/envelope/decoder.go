@@ -1,11 +1,12 @@
 // Package envelope restores the original log lines from text in which tools such as shippers, exports, viewers, chats
 // and mail programs have wrapped them. The text that a tool added to a line is called the envelope of the line.
 //
-// An envelope has layers, and a step removes one layer. A step undoes a change of whole lines, such as colors (undos),
-// or removes the text that a tool writes before each line, such as a time or the name of a pod (frames, marks). The
-// first lines of an input determine the steps. Lines without these layers cause a new search for steps. After all
-// steps, the rest of a line is the log line itself, a part of a block of lines that belong together (JSON, YAML, CSV, a
-// record with one field on each line), or a record whose fields are recognized by their names (keyClass).
+// An envelope has layers, and a step removes one layer. There are two kinds of steps. One undoes a change of whole
+// lines, such as colors (undos). The other removes the text that a tool writes before each line, such as a time or the
+// name of a pod (frames, marks). The first lines of an input determine the steps. Lines without these layers cause a
+// new search for steps. After all steps, the rest of a line can be three things. It is the log line itself, or a part
+// of a block of lines that belong together (JSON, YAML, CSV, a record with one field on each line), or a record whose
+// fields are recognized by their names (keyClass).
 package envelope
 
 import (

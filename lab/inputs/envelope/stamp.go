@@ -9,7 +9,7 @@ import (
 
 // clock parses times in the forms that tools write.
 type clock struct {
-	now  time.Time // current time, from which the year of times without a year follows
+	now  time.Time // current time, which determines the year of times without a year
 	last int       // index of the layout that matched the previous time
 }
 

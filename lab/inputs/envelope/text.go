@@ -9,9 +9,9 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// Text reads UTF-8 lines from an input that may be UTF-16, may begin with a byte order mark,
-// and may contain blocks of NUL bytes, which a power failure leaves in logs. A block of NUL
-// bytes ends a line. Text is not safe for concurrent use.
+// Text reads an input as UTF-8 lines. The input may be UTF-16, may begin with a byte order mark, and may contain blocks
+// of NUL bytes, which a power failure leaves in logs. A block of NUL bytes ends a line. Text is not safe for concurrent
+// use.
 type Text struct {
 	r     io.Reader
 	began bool

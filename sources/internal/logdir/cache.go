@@ -59,8 +59,8 @@ func (c *Cache) Get(d *Dir, rel string, now time.Time) (*Listing, error) {
 	return l, nil
 }
 
-// lookUp returns the cached listing of a directory with this modification stamp, or nil if it
-// must be listed again. It also reports whether a listing was cached.
+// lookUp returns the cached listing of a directory with this modification stamp, or nil if the directory must be listed
+// again. It also reports whether a listing was cached.
 func (c *Cache) lookUp(rel string, st stamp, err error, now time.Time) (current *Listing, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package position saves how far log files were read. A position identifies a file by bytes of
-// its content, so the file is found again after it was renamed, compressed or copied.
+// Package position saves how far log files were read. A position identifies a file by bytes of the content. A file is
+// therefore found again after a rename, a compression or a copy.
 package position
 
 import (
@@ -31,7 +31,7 @@ type Point struct {
 	Offset     int64       `json:"o"`
 	Checksum   content.Sum `json:"m"` // checksum of the MarkN bytes before End
 	MarkN      int         `json:"k"`
-	End        int64       `json:"e"` // offset up to which the file was read; at least Off
+	End        int64       `json:"e"` // offset up to which the file was read; at least Offset
 }
 
 // IsPrefixOf reports whether an uncompressed file still has the bytes before the point.

@@ -191,8 +191,8 @@ func wantedValues(from rules.Selector) map[string]string {
 // Text is a text that lines must contain. Fold means that the case of letters does not matter.
 type Text = literals.Text
 
-// ruleTexts returns texts such that every line of this source that the rule can match contains one of them. ok is false
-// if there are no such texts.
+// ruleTexts returns a list of texts for a rule. Every line of this source that the rule can match contains at least one
+// text of the list. ok is false if there is no such list.
 func (p planner) ruleTexts(r *rules.Rule) (out []Text, ok bool) {
 	for _, part := range matcher.Texts(r) {
 		if !p.serves(part.From) {

@@ -18,7 +18,7 @@ type Range struct {
 	// From is the first time of the range, and To is the first time after it.
 	From, To time.Time
 	// Rules are the rules for which lines are read. ReadRange omits lines that none of these rules can match, as far as
-	// the server can filter them. If Rules is nil, all lines of the configured selector are read.
+	// the server can filter lines. If Rules is nil, all lines of the configured selector are read.
 	Rules *rules.Set
 	// OnLost is called for entries that cannot be read. It gets a reason and a description of the place. It may be nil.
 	OnLost func(reason, where string)

@@ -298,8 +298,8 @@ func (s *Source) recordSuccess() {
 	s.status.Up, s.status.Opened, s.status.Error = true, true, s.warning
 }
 
-// countLost counts entries that cannot be read. It counts them only once, although each round
-// that reaches back far enough finds them again.
+// countLost counts entries that cannot be read. It counts an entry only once, although each round that reaches back far
+// enough finds the entry again.
 func (s *Source) countLost(reason, query string, t int64) {
 	selector, _ := cutSelector(query) // the rest of the query differs each time, so it must not be part of the key
 	s.hash.Reset()

@@ -139,9 +139,8 @@ func (a *account) unreadForShortage(now time.Time) []sources.UnreadLog {
 
 func (a *account) isCrowded() bool { return a.files.Load() >= a.maxOpen }
 
-// openFile opens a file and counts the descriptor. If oneName is set, it refuses a file with
-// hard links, because anyone who can write into the folder could otherwise link any file of
-// the same file system into it.
+// openFile opens a file and counts the descriptor. If oneName is set, openFile refuses a file with hard links, because
+// anyone who can write into the folder could link any other file of the same file system there.
 func (a *account) openFile(d *logdir.Dir, rel string) (*os.File, fs.FileInfo, error) {
 	f, fi, err := d.Open(rel)
 	if err != nil {

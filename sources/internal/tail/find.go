@@ -360,7 +360,7 @@ func (t *Tailer) newStream(tr *tree, s Stream) *follower {
 // stream may only be unreachable for a moment.
 const (
 	forgetAfter = 10 * time.Minute
-	maxMissing  = 1000 // largest number of such positions; the newest are kept
+	maxMissing  = 1000 // largest number of positions for streams without files; the newest are kept
 )
 
 // dropRemoved drops followers whose stream was removed and read to its end. It also drops old

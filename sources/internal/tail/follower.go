@@ -65,8 +65,7 @@ func newFollower(t *Tailer, tr *tree, s Stream, saved *position.Stream) *followe
 func (c *follower) runTurn(w *worker) (again bool) {
 	c.now, c.err = c.clock(), nil
 	c.update(func() {
-		// The clock was set back, so it is unknown how far the stream lags until it is read to
-		// its end.
+		// The clock was set back. How far the stream lags is unknown until the stream is read to its end.
 		if isAhead(c.bound, c.now) {
 			c.bound = time.Time{}
 		}
@@ -311,8 +310,8 @@ func (c *follower) skipBroken() {
 	c.gen = 0
 }
 
-// maybeCloseIdle closes an idle file to save its descriptor. If too many files are open, it
-// also closes a file that is being written to, until its next turn.
+// maybeCloseIdle closes an idle file to save its descriptor. If too many files are open, maybeCloseIdle also closes a
+// file that is being written to. The follower's next turn opens the file again.
 func (c *follower) maybeCloseIdle() {
 	f := c.cur
 	pressed := c.isCrowded() && c.stream.Unfinished() == 0

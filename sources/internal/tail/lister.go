@@ -50,7 +50,7 @@ func within[T any](l *lister, d *logdir.Dir, path string, op func() T) (out T, e
 			l.onReturn()
 		}
 	}()
-	if many { // with many hanging operations, this operation is waited for too, and counts as hanging
+	if many { // with many hanging operations, the search waits for this one as long as it takes
 		return <-done, nil
 	}
 	timer := time.NewTimer(listWithin)

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxAway is the time after which a deleted file is closed even if it is still written to,
-	// because it occupies disk space.
+	// maxAway is the time after which a deleted file is closed because it occupies disk space, even if a process still
+	// writes to it.
 	maxAway   = 30 * time.Second
 	eagerOpen = 8 // largest number of later files of one stream that are kept open
 )
