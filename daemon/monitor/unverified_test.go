@@ -22,7 +22,7 @@ func TestUnverifiedAlert(t *testing.T) {
 	require.EqualValues(t, 2, count(one, rules.UnverifiedRelease{Component: "kubelet", Release: "1.38", Versions: []string{"v1.38.0"}, Rules: all[:1]}))
 	require.EqualValues(t, 1, count(one))
 	e := unverifiedAlert(now, one)
-	require.Equal(t, "kubelet 1.37 is running; not verified for it: 2 rules", e.Annotations["summary"])
+	require.Equal(t, "kubelet 1.37 is running; not verified for this release: 2 rules", e.Annotations["summary"])
 	require.Contains(t, e.Annotations["description"], "Running: v1.37.1.")
 	require.Contains(t, e.Annotations["description"], "KubeletDoesNotStart, KubeletCannotRegister")
 	require.Equal(t, "info", e.Labels["severity"])
