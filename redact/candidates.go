@@ -8,12 +8,12 @@ import (
 // candidateTable finds the positions at which the scanner calls finders. Most positions of ordinary text are excluded by
 // three neighbouring bytes.
 type candidateTable struct {
-	codes      [256]uint32 // code of each byte, in the position of the newest byte of a window
-	starts     windows     // windows in which a prefix of a rule starts at the first byte
-	candidates windows     // starts, and windows in which the second byte is a sign that may matter
-	escaped    windows     // candidates for texts with percent-encoded bytes, after whose last digit a flag may begin
-	rules      [1 << 11][]*tokenRule
-	signs      [256][]*tokenRule // rules whose prefix is a single byte
+	codes      [256]uint32           // code of each byte, in the position of the newest byte of a window
+	starts     windows               // windows in which a prefix of a rule starts at the first byte
+	candidates windows               // starts, and windows in which the second byte is a sign that may matter
+	escaped    windows               // candidates for texts with percent-encoded bytes, after whose last digit a flag may begin
+	rules      [1 << 11][]*tokenRule // rules by the slot of the first three bytes of their prefixes
+	signs      [256][]*tokenRule     // rules whose prefix is a single byte
 }
 
 // windows is a set of windows. A window is the codes of three neighbouring bytes, of six bits each. The first byte has
