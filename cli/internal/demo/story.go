@@ -21,7 +21,7 @@ import (
 	"crowsnest/internal/strictyaml"
 )
 
-// base is the recorded time at which each story begins.
+// base is the recorded time at which each story (recorded incident) begins.
 var base = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Story is one recorded incident.

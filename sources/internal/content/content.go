@@ -65,7 +65,8 @@ func FirstTime(head []byte) int64 {
 	return 0
 }
 
-// LineTime reads the time from the envelope of the first line of b. The line may be cut off.
+// LineTime reads the time that the container runtime wrote in the first line of b (its envelope). The line may be cut
+// off.
 func LineTime(b []byte) (time.Time, bool) {
 	if nl := bytes.IndexByte(b, '\n'); nl >= 0 {
 		b = b[:nl]
