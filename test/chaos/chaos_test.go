@@ -36,13 +36,10 @@ func kills(t *testing.T, m mix, recovery time.Duration) {
 	t.Helper()
 	n := seed(t)
 	plan := m.plan(n)
-	resend := 5 * time.Second
-	if long {
-		resend = 10 * time.Second
-	}
 	// To start with 400 shipped rules takes half a second of a CPU. The short form starts
 	// 14 times beside the tests of other packages, and TestSteady has these rules too.
-	s := newScene(t, n, options{writers: 4, load: kubeletLoad(recovery), pager: true, resend: resend, shipped: long})
+	// The heartbeat ends after four resends. Some processes are killed before they know which sources they can read.
+	s := newScene(t, n, options{writers: 4, load: kubeletLoad(recovery), pager: true, resend: 10 * time.Second, shipped: long})
 	poison := func(key string) bool { return key == "ChaosPlanted w0-p7" }
 	s.bad.AM.Refuse(func(labels map[string]string) bool { return poison(keyOf(labels)) })
 	s.p.start()
