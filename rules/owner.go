@@ -89,7 +89,7 @@ func (c *matcherCompiler) bindSelector(s Selector, at strictyaml.Pos, name strin
 		}
 		if m.Op != selector.Equal || m.Value != c.namespace {
 			c.addError(at, "owner", fmt.Sprintf("%s has %s, but a pack of namespace %s reads only streams of this namespace", name, m, c.namespace),
-				fmt.Sprintf("write namespace=%q, or remove the condition, which is then added", c.namespace))
+				fmt.Sprintf("write namespace=%q, or remove the condition, because crowsnest adds the right one", c.namespace))
 			return s, false
 		}
 		own = m.Value

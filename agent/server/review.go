@@ -48,7 +48,7 @@ type TokenReview struct {
 	// Audience is the audience of the tokens. Default crowsnest.
 	Audience string `yaml:"audience" bounds:"0,4096"`
 	// Kubeconfig is the path of a kubeconfig file. Default: the service account of this program's pod. The account
-	// needs the right to create tokenreviews, and for operators subjectaccessreviews.
+	// needs the right to create tokenreviews, and, if operators use the API, subjectaccessreviews.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 }
 

@@ -112,7 +112,7 @@ func (p *page) common(kinds []component.Kind) {
 func (p *page) kind(k component.Kind) {
 	fmt.Fprintf(p, "\n### `%s`\n\n%s", k.Key, k.Help)
 	if k.Single {
-		p.WriteString(" There is only one.")
+		p.WriteString(" A configuration has at most one.")
 	}
 	p.WriteString("\n")
 	p.table(reflect.TypeOf(k.Settings))

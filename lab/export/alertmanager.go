@@ -86,7 +86,7 @@ func inhibitingCauses(set *rules.Set, r *rules.Rule) (causes []*rules.Rule, refu
 		cause := set.Rule(c.Alert)
 		switch {
 		case cause == nil:
-			refused = append(refused, fmt.Sprintf("no loaded pack has its cause %s", c.Alert))
+			refused = append(refused, fmt.Sprintf("no loaded pack has the rule %s, which is a cause of this rule", c.Alert))
 		case cause.Mode != rules.ModeOn:
 			refused = append(refused, fmt.Sprintf("its cause %s sends no alerts, because enabled is %s", c.Alert, cause.Mode))
 		case !cause.Inhibits(r):

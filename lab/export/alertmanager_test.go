@@ -68,7 +68,7 @@ refused Taken (p): its alerts have a label symptom, which inhibition needs
 refused Off (p): it sends no alerts, because enabled is false
 warning Lost (p): its cause Slow (warning) is less severe than the rule (critical)
 warning Lost (p): its cause Quiet sends no alerts, because enabled is silent
-warning Lost (p): no loaded pack has its cause Elsewhere
+warning Lost (p): no loaded pack has the rule Elsewhere, which is a cause of this rule
 2 exported, 3 refused, 3 warnings
 `, "\n"), x.Summary())
 	strict := inhibitions(t, InhibitOptions{Strict: true})

@@ -94,7 +94,7 @@ func (c Config) Validate() error {
 		label := c.Labels[attribute]
 		switch {
 		case ownLabels[attribute] != "":
-			errs = append(errs, fmt.Errorf("labels: %s is always the label %s; remove it here", attribute, ownLabels[attribute]))
+			errs = append(errs, fmt.Errorf("labels: the attribute %s always becomes the label %s; remove it here", attribute, ownLabels[attribute]))
 		case seen[label] != "":
 			errs = append(errs, fmt.Errorf("labels: %s and %s both become the label %s; use two names", seen[label], attribute, label))
 		}

@@ -393,7 +393,7 @@ func TestValidate(t *testing.T) {
 	f(Config{Labels: map[string]string{"container.image.name": "image"}}, "")
 	f(Config{ListenAddress: "4318"}, `listen_address: "4318" is not an address; write it like :4318 or 10.0.0.1:4318`)
 	f(Config{ForgetAfter: 5 * time.Second}, "forget_after: 5s is less than lateness; use at least 1m0s")
-	f(Config{Labels: map[string]string{"k8s.pod.name": "x"}}, "labels: k8s.pod.name is always the label pod; remove it here")
+	f(Config{Labels: map[string]string{"k8s.pod.name": "x"}}, "labels: the attribute k8s.pod.name always becomes the label pod; remove it here")
 	f(Config{Labels: map[string]string{"a": "x", "b": "x"}}, "labels: a and b both become the label x; use two names")
 	f(Config{Labels: map[string]string{"a": "pod"}}, "is already set by a resource attribute")
 	f(Config{Labels: map[string]string{"a": "x.y"}}, "is not a label name")

@@ -20,7 +20,7 @@ const maxLabel = 253
 func (s *Sentinel) Merge(node string, report []byte, now time.Time) error {
 	var in savedState
 	if len(report) > 2*MaxReport {
-		return fmt.Errorf("the unknown failures of node %s have %d bytes", node, len(report))
+		return fmt.Errorf("the report of node %s has %d bytes, more than %d", node, len(report), 2*MaxReport)
 	}
 	if err := json.Unmarshal(report, &in); err != nil {
 		return fmt.Errorf("the failures of node %s that no rule describes cannot be read: %w", node, err)
