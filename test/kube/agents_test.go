@@ -75,9 +75,9 @@ func TestE2EAgentTokens(t *testing.T) {
 	}
 	good := l.PodToken("crowsnest", "crowsnest-agent", "agent-a", "crowsnest")
 	f(good, "node-a", http.StatusOK, "taken")
-	f(good, "node-b", http.StatusForbidden, "those of node node-a")
+	f(good, "node-b", http.StatusForbidden, "belong to node node-a")
 	f(l.PodToken("crowsnest", "crowsnest-agent", "agent-a", "another"), "node-a", http.StatusUnauthorized, "for the audience crowsnest")
-	f(l.PodToken("tenant", "crowsnest-agent", "agent-b", "crowsnest"), "node-b", http.StatusUnauthorized, "not of service account crowsnest/crowsnest-agent")
+	f(l.PodToken("tenant", "crowsnest-agent", "agent-b", "crowsnest"), "node-b", http.StatusUnauthorized, "not to service account crowsnest/crowsnest-agent")
 	f(l.Token("crowsnest", "crowsnest-agent"), "node-a", http.StatusUnauthorized, "for the audience crowsnest")
 	f("made-up", "node-a", http.StatusUnauthorized, "not authorized")
 
